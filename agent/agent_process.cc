@@ -34,10 +34,13 @@
 #include "base/io/temporary_folder.h"
 #include "base/proc/dead_hosts.h"
 #include "base/proc/process_setup.h"
+#include "base/sidecar.h"
 #include "base/status_macros.h"
 #include "base/thread.h"
+#include "base/tokens.h"
 #include "rendezvous/transport/address.h"
 #include "rendezvous/transport/channel_options.h"
+#include "rendezvous/transport/credential_watch.h"
 #include "rendezvous/transport/grpc_log.h"
 #include "rendezvous/transport/peer_address.h"
 #include "rendezvous/transport/process_start.h"
@@ -50,6 +53,7 @@ namespace {
 constexpr absl::Duration kFinalSendLimit = absl::Seconds(1);  // for the last messages to arrive before the exit
 constexpr absl::Duration kFinalFlushLimit = absl::Milliseconds(50);  // for our log lines, if their reader is slow
 constexpr absl::Duration kDrainPoll = absl::Milliseconds(5);
+constexpr absl::Duration kCertificateLimit = absl::Seconds(5);
 constexpr absl::Duration kCleanUpLimit = absl::Milliseconds(500);  // for removing a dead host's folders
 
 Severity LevelByVariable() {
@@ -58,12 +62,34 @@ Severity LevelByVariable() {
   return severity;
 }
 
-// The host in another container does not know the token.
-std::string OwnToken() {
-  const char* const found = std::getenv(kTokenVariable);
-  std::string token = found == nullptr ? "" : found;
-  EraseVariable(kTokenVariable);
-  return token;
+std::string TakeVariable(const char* name) {
+  const char* const found = std::getenv(name);
+  std::string value = found == nullptr ? "" : found;
+  EraseVariable(name);
+  return value;
+}
+
+// The host in another container does not know the token: the sidecar has put it into the environment.
+void TakeOwnCredentials(v1::NodeConfig* config) {
+  config->clear_tokens();
+  const absl::StatusOr<std::vector<std::string>> tokens = ParseTokens(TakeVariable(kTokenVariable));
+  if (tokens.ok()) config->mutable_tokens()->Assign(tokens->begin(), tokens->end());
+  config->set_token_file(TakeVariable(kTokenFileVariable));
+  v1::Certificates files;
+  files.set_cert_file(TakeVariable(kTlsCertVariable));
+  files.set_key_file(TakeVariable(kTlsKeyVariable));
+  files.set_ca_file(TakeVariable(kTlsCaVariable));
+  files.set_name(TakeVariable(kTlsNameVariable));
+  if (files.cert_file().empty()) return;
+  const auto read = CallWithin(kCertificateLimit, [files]() mutable {
+    const absl::Status status = rendezvous::ReadCertificates(&files);
+    return std::pair(status, files);
+  });
+  if (!read || !read->first.ok()) {
+    Log(Severity::kError, "agent",
+        read ? AsStd(read->first.message()) : "--tls-cert: its file system does not answer");
+  }
+  *config->mutable_certificates() = read ? read->second : files;
 }
 
 // The agent ignores signals; the host handles them and informs it. scancel, systemd and `kill -- -1` send SIGTERM
@@ -91,6 +117,7 @@ class AgentProcess {
 
   // The start.
   bool Begin(const v1::HostStatus& first);  // false: something is missing here, and the agent exits
+  bool TakeCredentials();                   // the same
   void CheckLocalAddress();
   void WatchNotice();
   void UpdateLogContext(const v1::Round& round) const;
@@ -130,7 +157,8 @@ class AgentProcess {
   std::unique_ptr<NoticeWatch> notice_watch_;
   std::thread resolver_;
 
-  std::unique_ptr<LocalCoordinator> coordinator_;  // made by Begin(); outlives the session
+  std::optional<rendezvous::CredentialWatch> credentials_;  // made by Begin()
+  std::unique_ptr<LocalCoordinator> coordinator_;           // made by Begin(); outlives the session
   std::unique_ptr<rendezvous::Session> session_;
 
   bool disconnecting_ = false;
@@ -240,10 +268,8 @@ void AgentProcess::WatchOtherContainer() {
 
 bool AgentProcess::Begin(const v1::HostStatus& first) {
   host_ = first;
-  if (host_.config().split()) host_.mutable_config()->set_token(OwnToken());
+  if (host_.config().split()) TakeOwnCredentials(host_.mutable_config());
   config_ = host_.config();
-  coordinator_ = std::make_unique<LocalCoordinator>(&loop_, host_,
-                                                    [this](const std::string& peer) { OnMemberAttached(peer); });
   InitLog({.level = LevelByVariable(),
            .writer = &writer_,
            .quiet_fd = config_.log_split() ? STDOUT_FILENO : STDERR_FILENO,
@@ -251,6 +277,9 @@ bool AgentProcess::Begin(const v1::HostStatus& first) {
            .run_id = config_.run_id(),
            .host = config_.hostname()});
   UpdateLogContext(host_.memory().last());
+  if (!TakeCredentials()) return false;
+  coordinator_ = std::make_unique<LocalCoordinator>(&loop_, host_, credentials_->credentials(),
+                                                    [this](const std::string& peer) { OnMemberAttached(peer); });
   const absl::Status enough = config_.single_node() ? absl::OkStatus() : rendezvous::CheckThreadsForGrpc();
   if (!enough.ok()) {
     Log(Severity::kError, "agent", AsStd(enough.message()));
@@ -258,6 +287,18 @@ bool AgentProcess::Begin(const v1::HostStatus& first) {
     return false;
   }
   return WatchHost(host_);
+}
+
+bool AgentProcess::TakeCredentials() {
+  if (!config_.tokens().empty() || config_.has_certificates()) KeepMemoryPrivate();
+  absl::StatusOr<rendezvous::FirstCredentials> first = rendezvous::FirstFrom(config_, rendezvous::RoleOf(config_));
+  if (!first.ok()) {
+    Log(Severity::kError, "agent", AsStd(first.status().message()));
+    Do(ExitAgent{kExitFault, "no usable certificates"});
+    return false;
+  }
+  credentials_.emplace(&loop_, *std::move(first), [](const Note& note) { Log("agent", note); });
+  return true;
 }
 
 // Resolving a name may take seconds, which the loop must not wait for.
@@ -291,7 +332,7 @@ void AgentProcess::Do(const TakeRole& role) {
                                               rendezvous::FirstLocalAddress(config_), Events());
   } else {
     session_ = std::make_unique<rendezvous::RemoteSession>(
-        rendezvous::RemoteSessionOptions{.dial = rendezvous::DialPlanFrom(config_),
+        rendezvous::RemoteSessionOptions{.dial = rendezvous::DialPlanFrom(config_, credentials_->credentials()),
                                          .host = rendezvous::IdentityOf(config_),
                                          .connect_limit = kConnectLimit,
                                          .address = config_.primary_address(),

@@ -11,10 +11,12 @@
 namespace muster::agent {
 
 LocalCoordinator::LocalCoordinator(EventLoop* loop, const v1::HostStatus& first,
+                                   std::shared_ptr<const rendezvous::LiveCredentials> credentials,
                                    std::function<void(const std::string& peer)> member_attached)
     : loop_(loop),
       config_(first.config()),
       host_id_(first.host_id()),
+      credentials_(std::move(credentials)),
       has_met_others_(first.memory().epoch().number() > 0),
       member_attached_(std::move(member_attached)) {}
 
@@ -29,7 +31,7 @@ void LocalCoordinator::MakeService() {
 }
 
 absl::Status LocalCoordinator::TryToListen() {
-  absl::Status status = service_->Listen(rendezvous::ServerOptionsFrom(config_, host_id_));
+  absl::Status status = service_->Listen(rendezvous::ServerOptionsFrom(config_, credentials_, host_id_));
   listens_ = status.ok();
   if (!listens_ || has_met_others_) return status;
   for (const std::string& warning : rendezvous::ServingWarnings(config_))
@@ -74,8 +76,9 @@ LocalCoordinator::Next LocalCoordinator::AfterFailure(const std::string& why, in
 void LocalCoordinator::CheckAddress() {
   const bool set_by_user = config_.serves() == v1::NodeConfig::SERVES_YES && !config_.primary_source().empty();
   if (!set_by_user || config_.loopback_only() || has_met_others_ || reach_check_ != nullptr) return;
-  reach_check_ = std::make_unique<ReachCheck>(
-      config_, host_id_, loop_, [](const std::string& warning) { Log(Severity::kWarning, "agent", warning); });
+  reach_check_ =
+      std::make_unique<ReachCheck>(config_, credentials_, host_id_, loop_,
+                                   [](const std::string& warning) { Log(Severity::kWarning, "agent", warning); });
 }
 
 void LocalCoordinator::OnMemberAttached() {

@@ -24,6 +24,7 @@ class LocalCoordinator {
   // first: the first status of the host. member_attached: an agent of another process was admitted, from this
   // address.
   LocalCoordinator(EventLoop* loop, const v1::HostStatus& first,
+                   std::shared_ptr<const rendezvous::LiveCredentials> credentials,
                    std::function<void(const std::string& peer)> member_attached);
 
   // Listens on the primary's port. False: another process uses it, so this node is not the primary. Another
@@ -53,6 +54,7 @@ class LocalCoordinator {
   EventLoop* const loop_;
   const v1::NodeConfig config_;
   const std::string host_id_;
+  const std::shared_ptr<const rendezvous::LiveCredentials> credentials_;
   const bool has_met_others_;  // an earlier agent of this host was in the job
   const std::function<void(const std::string& peer)> member_attached_;
   std::unique_ptr<rendezvous::CoordinatorService> service_;

@@ -11,9 +11,14 @@
 
 namespace muster::agent {
 
-ReachCheck::ReachCheck(const v1::NodeConfig& config, std::string instance, EventLoop* loop,
-                       std::function<void(const std::string&)> warn)
-    : config_(config), instance_(std::move(instance)), loop_(loop), warn_(std::move(warn)) {
+ReachCheck::ReachCheck(const v1::NodeConfig& config,
+                       std::shared_ptr<const rendezvous::LiveCredentials> credentials, std::string instance,
+                       EventLoop* loop, std::function<void(const std::string&)> warn)
+    : config_(config),
+      credentials_(std::move(credentials)),
+      instance_(std::move(instance)),
+      loop_(loop),
+      warn_(std::move(warn)) {
   absl::StatusOr<std::thread> resolver = StartThread([this, host = config_.primary().host()] {
     const absl::StatusOr<std::vector<std::string>> addresses = rendezvous::ResolveHost(host);
     const bool local = addresses.ok() && std::any_of(addresses->begin(), addresses->end(), [](const auto& one) {
@@ -41,7 +46,7 @@ void ReachCheck::OnResolved(const absl::StatusOr<std::vector<std::string>>& addr
   const auto end = [this](const std::string& why) { loop_->Post([this, why] { Conclude(why); }); };
   session_ = std::make_unique<rendezvous::RemoteSession>(
       rendezvous::RemoteSessionOptions{
-          .dial = rendezvous::DialPlanFrom(config_), .host = {}, .connect_limit = kReachLimit},
+          .dial = rendezvous::DialPlanFrom(config_, credentials_), .host = {}, .connect_limit = kReachLimit},
       loop_,
       rendezvous::SessionEvents{
           .on_connected =

@@ -25,8 +25,8 @@ class ReachCheck {
  public:
   // Starts the check at once; the coordinator of this node must be listening. instance: its instance name. warn:
   // called at most once, with one line.
-  ReachCheck(const v1::NodeConfig& config, std::string instance, EventLoop* loop,
-             std::function<void(const std::string&)> warn);
+  ReachCheck(const v1::NodeConfig& config, std::shared_ptr<const rendezvous::LiveCredentials> credentials,
+             std::string instance, EventLoop* loop, std::function<void(const std::string&)> warn);
   ~ReachCheck();  // blocks until the name is resolved, at most rendezvous::kResolveLimit
   ReachCheck(const ReachCheck&) = delete;
   ReachCheck& operator=(const ReachCheck&) = delete;
@@ -38,6 +38,7 @@ class ReachCheck {
   void Conclude(const std::string& why);  // empty: the address leads here
 
   const v1::NodeConfig config_;
+  const std::shared_ptr<const rendezvous::LiveCredentials> credentials_;
   const std::string instance_;
   EventLoop* const loop_;
   const std::function<void(const std::string&)> warn_;

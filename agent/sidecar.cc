@@ -25,6 +25,7 @@
 #include "base/io/event_loop.h"
 #include "base/io/frame_exchange.h"
 #include "base/io/health.h"
+#include "base/io/token_lines.h"
 #include "base/io/unix_socket.h"
 #include "base/io/whole_file.h"
 #include "base/proc/pod.h"
@@ -85,6 +86,7 @@ class SidecarProcess {
   void Talk();
   absl::StatusOr<bool> TryToTalk();  // true: the host has answered
   void TakeAnswer();
+  bool ShowsNewTokens();
   void HangUp();
   void NotReached(const absl::Status& why);
   std::optional<HostResult> ReadResult() const;
@@ -190,15 +192,21 @@ void SidecarProcess::TakeAnswer() {
   loop_.Unwatch(exchange_->connection.get());
   link.connection = std::move(exchange_->connection);
   exchange_.reset();
-  if (answer.wants_token() && options_.hello.token().empty() && !options_.token.empty()) {
-    options_.hello.set_token(options_.token);
-    return driver_.Feed(&SidecarCore::OnTokenAsked);
-  }
+  if (answer.wants_token() && ShowsNewTokens()) return driver_.Feed(&SidecarCore::OnTokenAsked);
   if (!answer.refused().empty()) {
     return driver_.Feed(&SidecarCore::OnRefused, answer.exit_code(), answer.refused());
   }
   welcomed_ = std::move(link);
   driver_.Feed(&SidecarCore::OnWelcome, answer.host_id(), answer.retryable_exit_code());
+}
+
+// True: the host has not been shown those that the file holds now.
+bool SidecarProcess::ShowsNewTokens() {
+  std::string newest = options_.token_file.empty() ? "" : TokenLines(options_.token_file);
+  if (newest.empty()) newest = options_.tokens;
+  if (newest == options_.hello.token()) return false;
+  options_.hello.set_token(newest);
+  return true;
 }
 
 void SidecarProcess::HangUp() {

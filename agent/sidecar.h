@@ -13,8 +13,9 @@ namespace muster::agent {
 struct SidecarOptions {
   std::string socket;
   v1::AgentHello hello;
-  std::string token = {};     // for a host that demands it; empty: none
-  absl::Duration first_wait;  // how long the host may take to come
+  std::string tokens = {};      // one a line, for a host that demands one; empty: none
+  std::string token_file = {};  // where they came from; empty: no file
+  absl::Duration first_wait;    // how long the host may take to come
 };
 
 // Runs to the end of the job, and returns its exit code: that of the host. Call it after PrepareProcess(), while

@@ -19,4 +19,10 @@ inline constexpr char kResultHostId[] = "host_id";
 inline constexpr char kResultExitCode[] = "exit_code";
 inline constexpr char kResultPod[] = "pod";  // PodHere() of the host
 
+// Where the agents of a sidecar find its certificates: absolute paths.
+inline constexpr char kTlsCertVariable[] = "MUSTER_TLS_CERT";
+inline constexpr char kTlsKeyVariable[] = "MUSTER_TLS_KEY";
+inline constexpr char kTlsCaVariable[] = "MUSTER_TLS_CA";
+inline constexpr char kTlsNameVariable[] = "MUSTER_TLS_NAME";
+
 }  // namespace muster

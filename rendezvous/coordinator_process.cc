@@ -22,6 +22,7 @@
 #include "base/waiting_line.h"
 #include "rendezvous/coordinator_service.h"
 #include "rendezvous/core/port_retry.h"
+#include "rendezvous/transport/credential_watch.h"
 #include "rendezvous/transport/grpc_log.h"
 #include "rendezvous/transport/port_holder.h"
 #include "rendezvous/transport/process_start.h"
@@ -68,6 +69,12 @@ class CoordinatorProcess {
     }
     SetGrpcLogSink([](const std::string& line) { Log(Severity::kDebug, kPart, line); });
     health_.Open(ListenForHealth());
+    absl::StatusOr<FirstCredentials> first = FirstFrom(config_, TlsRole::kPrimary);
+    if (!first.ok()) {
+      Log(Severity::kError, kPart, AsStd(first.status().message()));
+      return {.exit_code = kExitBadEnvironment};
+    }
+    credentials_.emplace(&loop_, *std::move(first), [](const Note& note) { Log(kPart, note); });
     Serve();
     loop_.Run();
     return end_;
@@ -113,7 +120,7 @@ class CoordinatorProcess {
   }
 
   void Listen() {
-    ServerOptions options = ServerOptionsFrom(config_);
+    ServerOptions options = ServerOptionsFrom(config_, credentials_->credentials());
     if (port_ != 0) options.listen.port = port_;  // the nodes know this port
     const absl::Status status = service_->Listen(options);
     if (status.ok()) {
@@ -172,6 +179,7 @@ class CoordinatorProcess {
   HealthDoor health_{&loop_, [this] {
                        return Health{port_ != 0 ? "coordinator, listening" : "coordinator", port_ != 0};
                      }};
+  std::optional<CredentialWatch> credentials_;
   std::unique_ptr<CoordinatorService> service_;
   WaitingLine waiting_;
   int signal_fd_ = -1;

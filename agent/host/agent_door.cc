@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/console/log.h"
 #include "base/exit_codes.h"
+#include "base/io/token_lines.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 
@@ -81,7 +82,10 @@ void AgentDoor::Drop(int fd) {
 }
 
 void AgentDoor::Judge(int fd) {
-  const absl::StatusOr<v1::AgentHello> hello = ParseHello(pending_.at(fd).frame, socket_.token);
+  absl::StatusOr<v1::AgentHello> hello = ParseHello(pending_.at(fd).frame, socket_.tokens);
+  if (absl::IsPermissionDenied(hello.status()) && TakeNewTokens()) {
+    hello = ParseHello(pending_.at(fd).frame, socket_.tokens);
+  }
   OwnedFd connection = std::move(pending_.at(fd).connection);
   Drop(fd);
   if (!hello.ok()) return RefuseHello(connection.get(), hello.status());
@@ -93,6 +97,16 @@ void AgentDoor::Judge(int fd) {
   }
   came_ = {std::move(connection), hello->sidecar_id()};
   events().on_came();
+}
+
+// True: the file has other tokens than before.
+bool AgentDoor::TakeNewTokens() {
+  if (socket_.token_file.empty()) return false;
+  const std::string newest = TokenLines(socket_.token_file);
+  if (newest.empty() || newest == socket_.tokens) return false;
+  socket_.tokens = newest;
+  Log(Severity::kInfo, kPart, absl::StrCat("the token file ", socket_.token_file, " has changed"));
+  return true;
 }
 
 std::string AgentDoor::WhyRefused(const v1::AgentHello& hello) const {

@@ -40,6 +40,7 @@ class AgentDoor : public AgentLink {
   void Read(int fd);
   void Drop(int fd);
   void Judge(int fd);
+  bool TakeNewTokens();
   std::string WhyRefused(const v1::AgentHello& hello) const;  // empty: it is accepted
   void NoteSidecar(const std::string& id);
 

@@ -19,6 +19,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "base/console/log.h"
 #include "base/exit_codes.h"
 #include "base/io/event_loop.h"
@@ -86,6 +87,16 @@ bool SameSecret(const std::string& a, const std::string& b) {
   return difference == 0;
 }
 
+// Whether two texts, of one secret a line, have one in common.
+bool ShareASecret(const std::string& ours, const std::string& shown) {
+  for (const absl::string_view own : absl::StrSplit(ours, '\n')) {
+    for (const absl::string_view other : absl::StrSplit(shown, '\n')) {
+      if (SameSecret(std::string(own), std::string(other))) return true;
+    }
+  }
+  return false;
+}
+
 // A part of a command line: words [begin, end).
 std::string ShownWords(const std::vector<std::string>& words, size_t begin, size_t end) {
   const std::vector<std::string> masked = MaskArguments(words);
@@ -134,7 +145,7 @@ absl::StatusOr<OwnedFd> ListenForAgent(const std::string& path) {
   return listener;
 }
 
-absl::StatusOr<v1::AgentHello> ParseHello(const IncomingFrame& frame, const std::string& token) {
+absl::StatusOr<v1::AgentHello> ParseHello(const IncomingFrame& frame, const std::string& tokens) {
   v1::AgentHello hello;
   if (!hello.ParseFromArray(frame.payload().data(), static_cast<int>(frame.payload().size()))) {
     return absl::InvalidArgumentError("its first message cannot be parsed");
@@ -144,12 +155,13 @@ absl::StatusOr<v1::AgentHello> ParseHello(const IncomingFrame& frame, const std:
                                                    ", this host protocol ", kSplitProtocol,
                                                    "; use one version of muster in both containers"));
   }
-  if (token.empty() || SameSecret(token, hello.token())) return hello;
+  if (tokens.empty() || ShareASecret(tokens, hello.token())) return hello;
   return absl::PermissionDeniedError(
       "it does not have the token of this host; give both containers the same --token-file");
 }
 
-absl::StatusOr<Visitor> AwaitFirstAgent(int listener, int health, const std::string& token, absl::Duration limit) {
+absl::StatusOr<Visitor> AwaitFirstAgent(int listener, int health, const std::string& tokens,
+                                        absl::Duration limit) {
   const auto answer_health = [health] { AnswerHealth(health, kWaitingHost); };
   const BootTime until = EventLoop::Now() + limit;
   while (EventLoop::Now() < until) {
@@ -165,7 +177,7 @@ absl::StatusOr<Visitor> AwaitFirstAgent(int listener, int health, const std::str
     IncomingFrame frame;
     const absl::Status heard = AwaitFrame(connection.get(), kHelloLimit, &frame, {health, answer_health});
     if (heard.ok()) {
-      absl::StatusOr<v1::AgentHello> hello = ParseHello(frame, token);
+      absl::StatusOr<v1::AgentHello> hello = ParseHello(frame, tokens);
       if (hello.ok()) return Visitor{std::move(connection), *std::move(hello)};
       RefuseHello(connection.get(), hello.status());
       continue;

@@ -20,8 +20,9 @@ inline constexpr absl::Duration kAcceptRetry = absl::Seconds(1);  // after no de
 struct AgentSocket {
   std::string path;
   OwnedFd listener;
-  std::string token;  // that each sidecar must have; empty: none
-  OwnedFd first;      // the connection of the first sidecar, which has not been answered; invalid: none
+  std::string tokens;      // one a line: each sidecar must have one of them; empty: none is demanded
+  std::string token_file;  // where they came from, read again when a sidecar has none of them; empty: no file
+  OwnedFd first;           // the connection of the first sidecar, which has not been answered; invalid: none
   v1::AgentHello accepted;
   v1::HostHello welcome;  // the answer to each sidecar that is taken
 };
@@ -39,11 +40,11 @@ absl::StatusOr<OwnedFd> ListenForAgent(const std::string& path);
 
 // Blocks until a sidecar has come. Whoever connects and says something else is sent away. health: from
 // ListenForHealth(), -1: none; it is answered meanwhile. DeadlineExceeded: nobody came.
-absl::StatusOr<Visitor> AwaitFirstAgent(int listener, int health, const std::string& token, absl::Duration limit);
+absl::StatusOr<Visitor> AwaitFirstAgent(int listener, int health, const std::string& tokens, absl::Duration limit);
 
-// The message that has arrived, if this host can serve its sender. token: that of this host; empty: it demands
-// none. InvalidArgument or PermissionDenied otherwise.
-absl::StatusOr<v1::AgentHello> ParseHello(const IncomingFrame& frame, const std::string& token);
+// The message that has arrived, if this host can serve its sender. tokens: those of this host, one a line;
+// empty: it demands none. InvalidArgument or PermissionDenied otherwise.
+absl::StatusOr<v1::AgentHello> ParseHello(const IncomingFrame& frame, const std::string& tokens);
 
 // How a sidecar's configuration differs from the first one, as a clause: "the variable MUSTER_NNODES was 2 and is
 // 3". Empty: not at all. Pure.

@@ -90,6 +90,8 @@ absl::Status CheckDescriptors(int count) {
                                       " can be opened (ulimit -n): " + std::strerror(error));
 }
 
+void KeepMemoryPrivate() { prctl(PR_SET_DUMPABLE, 0); }
+
 void EraseVariable(const char* name) {
   if (char* const value = getenv(name)) explicit_bzero(value, std::strlen(value));
   unsetenv(name);

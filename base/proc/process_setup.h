@@ -37,6 +37,11 @@ void EndBySignal(int signal);
 // ResourceExhausted: they cannot.
 absl::Status CheckDescriptors(int count);
 
+// From now on other processes of the same user cannot read this one's memory, environment or descriptors, as
+// workers otherwise can (PR_SET_DUMPABLE, prctl(2); proc(5) of /proc/PID/mem and others). It dumps no core, and a
+// debugger needs root. Programs that it executes are as usual (execve(2)).
+void KeepMemoryPrivate();
+
 // Overwrites the value of a variable in this process's environment block, which /proc shows to every process of
 // the same user, and removes the variable. Call while the process has one thread.
 void EraseVariable(const char* name);

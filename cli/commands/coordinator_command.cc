@@ -1,12 +1,16 @@
 // `muster coordinator`: reads the job's settings from options and MUSTER_ variables and runs the coordinator.
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/console/log.h"
 #include "base/proc/process_setup.h"
 #include "base/status_macros.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/help.h"
 #include "cli/options/log_level.h"
 #include "cli/plan/machine.h"
+#include "cli/plan/token.h"
 #include "rendezvous/coordinator_process.h"
+#include "rendezvous/transport/credential_files.h"
 
 namespace muster::cli {
 namespace {
@@ -106,6 +110,13 @@ int CoordinatorCommand(const Invocation& invocation) {
   if (!plan.ok()) return Complain(plan.status());
   const absl::StatusOr<Severity> level = LogLevel(environment);
   if (!level.ok()) return Complain(level.status());
+  if (plan->config.has_certificates()) {
+    const absl::Status usable =
+        rendezvous::CheckCertificates(plan->config, rendezvous::TlsRole::kPrimary, absl::Now());
+    if (!usable.ok()) return Complain(usable);
+  }
+  for (const std::string& warning : plan->credential_warnings) Log(Severity::kWarning, "coordinator", warning);
+  if (HasCredentials(plan->config)) KeepMemoryPrivate();
   const Inherited inherited = PrepareProcess();
   const rendezvous::CoordinatorEnd end = rendezvous::RunCoordinator(plan->config, *level, inherited.ignored);
   std::fflush(nullptr);

@@ -40,7 +40,7 @@ Exit codes:
   69         primary not reached, too few nodes in time, or too many nodes lost
   70         internal error of muster, or a worker could not be started
   75         asked to leave; worth a retry
-  77         refused by the primary: token, run id or protocol version
+  77         refused by the primary: token, certificate, run id or protocol
   93         no progress; not worth a retry
   126, 127   the program is not executable; not found
   130        cancelled at the terminal

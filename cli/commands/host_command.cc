@@ -9,9 +9,9 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "agent/host/agent_socket.h"
 #include "agent/host/init.h"
-#include "agent/machine/machine_probe.h"
 #include "base/console/log.h"
 #include "base/exit_codes.h"
 #include "base/io/health.h"
@@ -87,8 +87,8 @@ std::variant<ReadyNode, int> ReadyFor(const host::Visitor& sidecar, const Comman
   return *std::move(node);
 }
 
-// The token that each sidecar must have; empty: none is demanded.
-absl::StatusOr<std::string> OwnToken(const CommandLine& own, const Environment& environment) {
+// The tokens of which each sidecar must have one; none: none is demanded.
+absl::StatusOr<OwnTokens> TakeTokens(const CommandLine& own, const Environment& environment) {
   Given<std::string> file;
   const auto given = own.given.find(kTokenFileOption);
   const auto variable = environment.find(kTokenFileVariable);
@@ -97,14 +97,17 @@ absl::StatusOr<std::string> OwnToken(const CommandLine& own, const Environment& 
   } else if (variable != environment.end() && !variable->second.empty()) {
     file = {variable->second, Origin::kMusterVariable, kTokenFileVariable, variable->second};
   }
-  return TokenOf(file, environment, machine::SystemProbe().read);
+  return TokensOf(file, environment, ReadSecretFile);
 }
 
 int Serve(const std::string& path, const CommandLine& own, const Invocation& invocation) {
   const Inherited inherited = PrepareProcess();
   StartupSignals startup_signals(inherited);
-  const absl::StatusOr<std::string> token = OwnToken(own, TakeEnvironment());
-  if (!token.ok()) return Complain(token.status());
+  const absl::StatusOr<OwnTokens> tokens = TakeTokens(own, TakeEnvironment());
+  if (!tokens.ok()) return Complain(tokens.status());
+  if (!tokens->warning.empty()) Log(Severity::kWarning, kPart, tokens->warning);
+  if (!tokens->tokens.empty()) KeepMemoryPrivate();
+  const std::string demanded = absl::StrJoin(tokens->tokens, "\n");
   absl::StatusOr<OwnedFd> listener = host::ListenForAgent(path);
   if (!listener.ok()) return Complain(listener.status());
   absl::Cleanup remove_socket = [&path] { unlink(path.c_str()); };
@@ -112,7 +115,7 @@ int Serve(const std::string& path, const CommandLine& own, const Invocation& inv
       absl::StrCat("waiting for the sidecar at ", path, ", for at most ", absl::FormatDuration(kSidecarWait)));
   OwnedFd health = ListenForHealth();
   absl::StatusOr<host::Visitor> sidecar =
-      host::AwaitFirstAgent(listener->get(), health.get(), *token, kSidecarWait);
+      host::AwaitFirstAgent(listener->get(), health.get(), demanded, kSidecarWait);
   if (!sidecar.ok()) {
     Complain(sidecar.status());
     return kExitUnavailable;
@@ -131,7 +134,8 @@ int Serve(const std::string& path, const CommandLine& own, const Invocation& inv
   welcome.set_retryable_exit_code(launch.host.retryable_exit_code);
   launch.plan.socket = host::AgentSocket{.path = path,
                                          .listener = *std::move(listener),
-                                         .token = *token,
+                                         .tokens = demanded,
+                                         .token_file = tokens->file,
                                          .first = std::move(sidecar->connection),
                                          .accepted = std::move(sidecar->hello),
                                          .welcome = std::move(welcome)};
@@ -146,7 +150,8 @@ const std::vector<OptionSpec>& HostCommandOptions() {
       {kSocket, "PATH", Group::kOther, kOwn,
        "Unix socket to listen on, in a folder that the sidecar shares. Default: MUSTER_HOST_SOCKET."},
       {kTokenFileOption, "FILE", Group::kOther, kOwn,
-       "File that holds the job's token: only a sidecar with the same token is served. Default: "
+       "File that holds the job's token: only a sidecar with the same token is served. It may hold two and may be "
+       "replaced, as for muster run. Default: "
        "MUSTER_TOKEN_FILE, else the variable MUSTER_TOKEN, else none."}};
   return *table;
 }

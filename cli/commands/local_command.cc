@@ -32,6 +32,7 @@
 #include "base/proc/keyboard.h"
 #include "base/proc/process_setup.h"
 #include "base/proc/shell_job.h"
+#include "base/sidecar.h"
 #include "base/status_macros.h"
 #include "base/thread.h"
 #include "cli/commands/commands.h"
@@ -339,7 +340,11 @@ int LocalCommand(const Invocation& invocation) {
   StartupSignals startup_signals(inherited);
   Environment environment = TakeEnvironment();
   std::string& token = environment[kTokenVariable];
-  if (token.empty() && !environment.contains(kTokenFileVariable)) token = NewToken();
+  const bool has_files = environment.contains(kTokenFileVariable) || environment.contains(kTlsCertVariable) ||
+                         command_line->given.contains(kTokenFileOption) ||
+                         command_line->given.contains("tls-cert");
+  if (token.empty() && !has_files) token = NewToken();
+  KeepMemoryPrivate();
   const Machine machine = ReadMachine(environment);
   const absl::StatusOr<uint16_t> port = FreePort();
   if (!port.ok()) return Complain(port.status());

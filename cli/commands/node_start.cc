@@ -168,6 +168,7 @@ int BecomeHost(ReadyNode node, const Inherited& inherited, StartupSignals* start
   const RunPlan& plan = node.plan;
   Launch& launch = node.launch;
   if (const absl::Status room = CheckRoom(node); !room.ok()) return Complain(room);
+  if (HasCredentials(plan.config)) KeepMemoryPrivate();
   launch.plan.process = inherited;
   if (!launch.plan.health.valid()) launch.plan.health = ListenForHealth();
   launch.plan.before_start = [startup_signals] { startup_signals->Stop(); };

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "agent/discovery/sources.h"
-#include "agent/machine/machine_probe.h"
 #include "agent/sidecar.h"
 #include "base/console/log.h"
 #include "base/io/unix_socket.h"
@@ -20,6 +20,7 @@
 #include "cli/plan/run_plan.h"
 #include "cli/plan/token.h"
 #include "cli/plan/version.h"
+#include "rendezvous/transport/credential_files.h"
 
 namespace muster::cli {
 namespace {
@@ -36,6 +37,15 @@ bool IsOwn(const std::string& variable) { return variable.starts_with("MUSTER_")
 bool DescribesTheJob(const std::string& variable) {
   if (variable == kHostnameVariable) return false;
   return IsOwn(variable) || variable.starts_with("PET_") || discovery::IsPlatformVariable(variable);
+}
+
+// The files are in this container.
+bool IsOfSidecarAlone(const std::string& variable) {
+  for (const char* own : {kTokenVariable, kTokenFileVariable, kHostSocketVariable, kTlsCertVariable,
+                          kTlsKeyVariable, kTlsCaVariable, kTlsNameVariable}) {
+    if (variable == own) return true;
+  }
+  return false;
 }
 
 // The option or variable by itself: without it no host can be told of anything.
@@ -56,11 +66,35 @@ absl::Status CheckSidecar(const absl::StatusOr<CommandLine>& line, const Environ
   return ReadSettings(*line, environment).status();
 }
 
-// The agents of this sidecar find the token in their environment. Options were checked.
-absl::Status TakeToken(const Settings& settings, const Environment& environment, std::string* token) {
-  ASSIGN_OR_RETURN(*token, TokenOf(settings.membership.token_file, environment, machine::SystemProbe().read));
-  if (!token->empty()) setenv(kTokenVariable, token->c_str(), 1);
-  return absl::OkStatus();
+// The same for certificates. The agents check them: only they know the run id.
+absl::Status TakeCertificates(const MembershipSettings& s, bool has_tokens, std::string* warning) {
+  if (!s.tls_cert) return absl::OkStatus();
+  if (has_tokens)
+    return Fault(*s.tls_cert, absl::StrCat("a token is set, too (", kTokenVariable, "): choose one"));
+  const auto take = [warning](const Setting<std::string>& file, FileKind kind, const char* variable) {
+    const absl::StatusOr<SecretFile> content =
+        ReadSecretFile(file.value, kind, rendezvous::kMaxCertificateFileBytes);
+    if (!content.ok()) return WrongFile(file, content.status());
+    if (!content->warning.empty()) *warning = absl::StrCat(file.source, " ", file.text, ": ", content->warning);
+    setenv(variable, content->path.c_str(), 1);
+    return absl::OkStatus();
+  };
+  setenv(kTlsNameVariable, s.tls_name->value.c_str(), 1);
+  RETURN_IF_ERROR(take(*s.tls_cert, FileKind::kPublic, kTlsCertVariable));
+  RETURN_IF_ERROR(take(*s.tls_key, FileKind::kSecret, kTlsKeyVariable));
+  return take(*s.tls_ca, FileKind::kPublic, kTlsCaVariable);
+}
+
+// The agents of this sidecar find the tokens in their environment. Options were checked.
+absl::Status TakeTokens(const Settings& settings, const Environment& environment, agent::SidecarOptions* options,
+                        std::string* warning) {
+  ASSIGN_OR_RETURN(const OwnTokens own, TokensOf(settings.membership.token_file, environment, ReadSecretFile));
+  options->tokens = absl::StrJoin(own.tokens, "\n");
+  options->token_file = own.file;
+  *warning = own.warning;
+  if (!own.tokens.empty()) setenv(kTokenVariable, options->tokens.c_str(), 1);
+  setenv(kTokenFileVariable, own.file.c_str(), 1);
+  return TakeCertificates(settings.membership, !own.tokens.empty(), warning);
 }
 
 }  // namespace
@@ -90,7 +124,7 @@ v1::AgentHello HelloOf(const std::vector<std::string>& arguments, const Environm
   hello.set_sidecar_id(sidecar_id);
   for (const std::string& argument : arguments) hello.add_arguments(argument);
   for (const auto& [name, value] : environment) {
-    if (name == kTokenVariable || name == kTokenFileVariable || name == kHostSocketVariable) continue;
+    if (IsOfSidecarAlone(name)) continue;
     if (DescribesTheJob(name)) (*hello.mutable_variables())[name] = value;
   }
   return hello;
@@ -99,7 +133,9 @@ v1::AgentHello HelloOf(const std::vector<std::string>& arguments, const Environm
 absl::StatusOr<CommandLine> OptionsFrom(const v1::AgentHello& hello) {
   absl::StatusOr<CommandLine> line =
       ParseCommandLine(RunOptions(), {hello.arguments().begin(), hello.arguments().end()}, "muster run");
-  if (line.ok()) line->given.erase(kTokenFileOption);
+  if (line.ok()) {
+    for (const char* own : {kTokenFileOption, "tls-cert", "tls-key", "tls-ca", "tls-name"}) line->given.erase(own);
+  }
   return line;
 }
 
@@ -120,7 +156,8 @@ int RunAsSidecar(const absl::StatusOr<CommandLine>& line, const Environment& env
       .hello = HelloOf(invocation.arguments, environment, Version(), RandomHex(kSidecarIdBytes)),
       .first_wait = kFirstWait};
   absl::Status problem = CheckSidecar(line, environment);
-  if (problem.ok()) problem = TakeToken(*ReadSettings(*line, environment), environment, &options.token);
+  std::string warning;
+  if (problem.ok()) problem = TakeTokens(*ReadSettings(*line, environment), environment, &options, &warning);
   LogOptions log;
   if (problem.ok()) {
     const Settings settings = *ReadSettings(*line, environment);
@@ -137,7 +174,9 @@ int RunAsSidecar(const absl::StatusOr<CommandLine>& line, const Environment& env
     options.first_wait = kProblemWait;
   }
   PrepareProcess();
+  if (!options.tokens.empty()) KeepMemoryPrivate();
   InitLog(log);
+  if (!warning.empty()) Log(Severity::kWarning, "sidecar", warning);
   const int code = agent::RunSidecar(std::move(options));
   return problem.ok() ? code : ExitCodeOf(problem);
 }

@@ -22,6 +22,7 @@
 #include "rendezvous/gate/tcp.h"
 #include "rendezvous/transport/address.h"
 #include "rendezvous/transport/channel_options.h"
+#include "rendezvous/transport/credential_files.h"
 #include "rendezvous/transport/listen_address.h"
 #include "rendezvous/transport/port_holder.h"
 #include "rendezvous/transport/process_start.h"
@@ -83,9 +84,10 @@ std::string AskForRefusal(const v1::NodeConfig& config, AgentStream* stream) {
 // Opens the stream of an agent, asks whether this node would be refused, and cancels it.
 absl::StatusOr<absl::Duration> AskCoordinator(const v1::NodeConfig& config) {
   rendezvous::SanitizeGrpcEnvironment();
+  ASSIGN_OR_RETURN(const auto credentials, rendezvous::CredentialsFrom(config));
   // Connects first, so that this does not count in the measured round-trip time.
   const absl::StatusOr<rendezvous::Dialled> dialled =
-      rendezvous::DialWithin(rendezvous::DialPlanFrom(config), kConnectLimit);
+      rendezvous::DialWithin(rendezvous::DialPlanFrom(config, credentials), kConnectLimit);
   if (absl::IsUnauthenticated(dialled.status())) return absl::PermissionDeniedError(dialled.status().message());
   if (!dialled.ok())
     return absl::NotFoundError(absl::StrCat("it does not answer as muster: ", dialled.status().message()));
@@ -129,11 +131,12 @@ absl::Status LeadsHere(const std::string& address, const v1::NodeConfig& config)
   RETURN_IF_ERROR(loop.status());
   IgnoreStreams ignore;
   const std::string instance = absl::StrCat(rendezvous::Entropy());
+  ASSIGN_OR_RETURN(const auto credentials, rendezvous::CredentialsFrom(config));
   ASSIGN_OR_RETURN(const std::unique_ptr<rendezvous::Server> server,
                    rendezvous::Server::Start(
-                       rendezvous::ServerOptionsFrom(config, instance),
+                       rendezvous::ServerOptionsFrom(config, credentials, instance),
                        [&loop](std::function<void()> closure) { loop.Post(std::move(closure)); }, &ignore));
-  rendezvous::DialPlan plan = rendezvous::DialPlanFrom(config);
+  rendezvous::DialPlan plan = rendezvous::DialPlanFrom(config, credentials);
   plan.coordinator.set_host(address);
   absl::Status result = absl::UnknownError("no answer");
   rendezvous::SessionEvents events;
@@ -182,7 +185,7 @@ CheckProbe SystemCheckProbe() {
   probe.resolve = [](const std::string& host) { return rendezvous::ResolveHost(host, kNameLimit); };
   probe.connect = Connect;
   probe.listen = [](const v1::NodeConfig& config) {
-    return rendezvous::UsableAddresses(rendezvous::ServerOptionsFrom(config).listen).status();
+    return rendezvous::UsableAddresses(rendezvous::ServerOptionsFrom(config, nullptr).listen).status();
   };
   probe.port_holder = PortHolder;
   probe.is_own_address = [](const std::string& address) {

@@ -98,8 +98,24 @@ const std::vector<OptionSpec>& RunOptions() {
        "applies.",
        Into(&MembershipSettings::source, ParseSource)},
       {"token-file", "FILE", kMembership, kJob,
-       "File that holds the token, the job's shared secret; in place of the variable MUSTER_TOKEN. Default: none.",
+       "File that holds the token, the job's shared secret; in place of the variable MUSTER_TOKEN. It may be "
+       "replaced "
+       "during the job, and may hold two, one per line: the new one and the one before it. Default: none.",
        Into(&MembershipSettings::token_file, Text)},
+      {"tls-cert", "FILE", kMembership, kJob,
+       "Certificate of this node in PEM form, followed by those between it and its authority; in place of a "
+       "token, and "
+       "with --tls-key and --tls-ca. All three files may be replaced during the job. Default: none.",
+       Into(&MembershipSettings::tls_cert, Text)},
+      {"tls-key", "FILE", kMembership, kJob, "Private key of the certificate in PEM form, without a passphrase.",
+       Into(&MembershipSettings::tls_key, Text)},
+      {"tls-ca", "FILE", kMembership, kJob,
+       "Authorities in PEM form: the certificate of each other node must come from one of them.",
+       Into(&MembershipSettings::tls_ca, Text)},
+      {"tls-name", "NAME", kMembership, kJob,
+       "DNS name that all certificates must have, or spiffe://DOMAIN[/PREFIX]: then they need the URI "
+       "spiffe://DOMAIN[/PREFIX]/run/RUN/role/ROLE, with the role primary, or node for other nodes.",
+       Into(&MembershipSettings::tls_name, Text, "muster")},
       {"local-addr", "ADDRESS", kMembership, kPet | kMayBeEmpty,
        "Address under which other nodes reach the workers of this one. Default: that of the connection to "
        "the primary.",
@@ -339,7 +355,10 @@ const std::vector<OptionSpec>& RunOptions() {
 // The order is that of the help text.
 const std::vector<VariableSpec>& OwnVariables() {
   static const auto* const table = new std::vector<VariableSpec>{
-      {"TOKEN", "Shared secret; the primary refuses nodes without it. It is sent unencrypted: there is no TLS."},
+      {"TOKEN",
+       "Shared secret: the primary refuses nodes without it, and connections are encrypted. A file (--token-file) "
+       "is "
+       "better: it can be replaced during the job."},
       {"LOG_LEVEL", "Log level: debug, info, warning or error. Default: info."},
       {"SUBDOMAIN",
        "Kubernetes: the headless Service that gives the pods their names, if /etc/hosts does not have it."},

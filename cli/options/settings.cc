@@ -148,6 +148,25 @@ class ConfReader {
 };
 
 // The checks below are of combinations of options.
+constexpr char kDefaultTlsName[] = "muster";
+
+absl::Status CheckCredentials(const MembershipSettings& s) {
+  const std::pair<const char*, const Given<std::string>*> files[] = {
+      {"--tls-cert", &s.tls_cert}, {"--tls-key", &s.tls_key}, {"--tls-ca", &s.tls_ca}};
+  const Given<std::string>* given = s.tls_name->value == kDefaultTlsName ? nullptr : &s.tls_name;
+  for (const auto& [name, file] : files) {
+    if (*file) given = file;
+  }
+  if (given == nullptr) return absl::OkStatus();
+  for (const auto& [name, file] : files) {
+    if (!*file)
+      return Fault(**given, absl::StrCat(name, " is missing: --tls-cert, --tls-key and --tls-ca belong together"));
+  }
+  if (!s.token_file) return absl::OkStatus();
+  return Fault(*s.tls_cert, absl::StrCat("cannot be used with ", s.token_file->source,
+                                         ": choose tokens or certificates, the same on all nodes"));
+}
+
 absl::Status CheckMembership(const CommandLine& command_line, const MembershipSettings& s) {
   for (const char* other : {"--rdzv-endpoint", "--master-addr"}) {
     const bool is_given =
@@ -256,6 +275,7 @@ absl::StatusOr<Settings> ReadSettings(const CommandLine& command_line, const Env
   if (s.torchrun.rdzv_conf) RETURN_IF_ERROR(ConfReader(*s.torchrun.rdzv_conf, &s).Run());
   RETURN_IF_ERROR(CheckProgram(s.program));
   RETURN_IF_ERROR(CheckMembership(command_line, s.membership));
+  RETURN_IF_ERROR(CheckCredentials(s.membership));
   RETURN_IF_ERROR(CheckRestarts(s.restarts));
   if (const auto& hostfile = s.membership.hostfile) {
     s.membership.source = {discovery::kHostfile, hostfile->origin, hostfile->source, hostfile->text};

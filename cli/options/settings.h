@@ -58,6 +58,10 @@ struct MembershipSettings {
   Given<std::string> exclude;
   Given<std::string> source;  // source of the membership
   Given<std::string> token_file;
+  Given<std::string> tls_cert;
+  Given<std::string> tls_key;
+  Given<std::string> tls_ca;
+  Given<std::string> tls_name;
   bool as_torchrun = false;  // see CommandLine
   Given<std::string> local_addr;
   std::optional<bool> is_host;  // from --rdzv-conf: whether this node is the primary

@@ -20,6 +20,7 @@
 #include "base/status_macros.h"
 #include "cli/plan/version.h"
 #include "rendezvous/transport/address.h"
+#include "rendezvous/transport/credential_files.h"
 
 extern char** environ;
 
@@ -128,6 +129,10 @@ Machine ReadMachine(const Environment& environment) {
     return machine::CountWorkers(kind, environment, machine::SystemProbe());
   };
   machine.read_file = [](const std::string& path) { return machine::SystemProbe().read(path); };
+  machine.read_secret = ReadSecretFile;
+  machine.check_certificates = [](const v1::NodeConfig& config) {
+    return rendezvous::CheckCertificates(config, rendezvous::RoleOf(config), absl::Now());
+  };
   machine.bind_to_cpus = [](const std::string& mode, const std::vector<int>& gpus) {
     const machine::MachineProbe probe = machine::SystemProbe();
     return machine::BindToCpus(mode, gpus, machine::GpuBusIds(probe), machine::AllowedCpus(), probe);

@@ -21,6 +21,7 @@
 #include "cli/plan/membership.h"
 #include "cli/plan/named_ranks.h"
 #include "cli/plan/token.h"
+#include "rendezvous/transport/credential_files.h"
 
 namespace muster::cli {
 namespace {
@@ -50,6 +51,7 @@ class Planner {
     if (take_variables != nullptr && !membership_.on_platform) take_variables(environment_, &plan_->view);
     RETURN_IF_ERROR(TakeIdentity());
     TakeMembership();
+    RETURN_IF_ERROR(TakeCertificates());
     RETURN_IF_ERROR(CheckText());
     RETURN_IF_ERROR(TakeSlots());
     TakeBudgets();
@@ -115,9 +117,44 @@ class Planner {
     config_->set_host_key(machine_.host_key);
     config_->set_boot_id(machine_.boot_id);
     config_->set_pid_namespace(machine_.pid_namespace);
-    ASSIGN_OR_RETURN(*config_->mutable_token(),
-                     TokenOf(settings_.membership.token_file, environment_, machine_.read_file));
+    ASSIGN_OR_RETURN(const OwnTokens own,
+                     TokensOf(settings_.membership.token_file, environment_, machine_.read_secret));
+    config_->mutable_tokens()->Assign(own.tokens.begin(), own.tokens.end());
+    config_->set_token_file(own.file);
+    WarnOf(own.warning);
     return absl::OkStatus();
+  }
+
+  void WarnOf(const std::string& warning) {
+    if (warning.empty()) return;
+    plan_->view.warnings.push_back(warning);
+    plan_->credential_warnings.push_back(warning);
+  }
+
+  absl::Status TakeCertificates() {
+    const MembershipSettings& s = settings_.membership;
+    if (!s.tls_cert) return absl::OkStatus();
+    if (!config_->tokens().empty()) {
+      return Fault(*s.tls_cert, absl::StrCat("a token is set, too (", kTokenVariable,
+                                             "): choose tokens or certificates, the same on all nodes"));
+    }
+    v1::Certificates* const files = config_->mutable_certificates();
+    files->set_name(s.tls_name->value);
+    const auto take = [this](const Setting<std::string>& file, FileKind kind, std::string* path,
+                             std::string* text) {
+      absl::StatusOr<SecretFile> content =
+          machine_.read_secret(file.value, kind, rendezvous::kMaxCertificateFileBytes);
+      if (!content.ok()) return WrongFile(file, content.status());
+      *path = content->path;
+      *text = content->text;
+      if (!content->warning.empty())
+        WarnOf(absl::StrCat(ShownWithValue(file.source, file.text), ": ", content->warning));
+      return absl::OkStatus();
+    };
+    RETURN_IF_ERROR(take(*s.tls_cert, FileKind::kPublic, files->mutable_cert_file(), files->mutable_cert()));
+    RETURN_IF_ERROR(take(*s.tls_key, FileKind::kSecret, files->mutable_key_file(), files->mutable_key()));
+    RETURN_IF_ERROR(take(*s.tls_ca, FileKind::kPublic, files->mutable_ca_file(), files->mutable_ca()));
+    return machine_.check_certificates(*config_);
   }
 
   // Strings in protobuf messages must be UTF-8. A name that is not is refused: converted, it would be another

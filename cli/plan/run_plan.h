@@ -15,6 +15,7 @@
 #include "agent/machine/accelerators.h"
 #include "cli/options/command_line.h"
 #include "cli/options/settings.h"
+#include "cli/plan/token.h"
 #include "muster/v1/host.pb.h"
 
 namespace muster::cli {
@@ -54,6 +55,9 @@ struct Machine {
   std::function<std::vector<std::string>(const Environment&, const discovery::DiscoverOptions&)> sources_here;
   // Text of a small file; nullopt: it cannot be read.
   std::function<std::optional<std::string>(const std::string& path)> read_file;
+  SecretReader read_secret;
+  // Whether a node can begin with the certificates of its configuration. Errors name the option.
+  std::function<absl::Status(const v1::NodeConfig& config)> check_certificates;
   // CPUs near each of these GPUs; mode: a value of --numa-binding.
   std::function<absl::StatusOr<std::vector<std::set<int>>>(const std::string& mode, const std::vector<int>& gpus)>
       bind_to_cpus;
@@ -86,7 +90,8 @@ struct RunPlan {
   std::string script;
   std::vector<std::string> script_arguments;
   std::vector<SettingLine> lines;
-  std::vector<std::string> notes;  // info lines, e.g. on options without effect
+  std::vector<std::string> credential_warnings;  // of those in `view`
+  std::vector<std::string> notes;                // info lines, e.g. on options without effect
 };
 
 // Errors: see exit_codes.h. The script is not checked and may be absent.

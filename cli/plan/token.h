@@ -1,28 +1,43 @@
-// The token that the nodes of a job share: the content of a file (--token-file), or MUSTER_TOKEN. It is no option
-// itself: every user can read a command line.
+// The tokens that the nodes of a job share: the content of a file (--token-file), or MUSTER_TOKEN. They are no
+// option themselves: every user can read a command line.
 #pragma once
 
 #include <functional>
-#include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "base/environment.h"
+#include "base/io/secret_file.h"
 #include "cli/options/settings.h"
+#include "muster/v1/host.pb.h"
 
 namespace muster::cli {
 
 inline constexpr char kTokenFileOption[] = "token-file";
-inline constexpr char kTokenFileVariable[] = "MUSTER_TOKEN_FILE";
-inline constexpr size_t kMaxTokenBytes = 4096;
-inline constexpr size_t kMinTokenBytes = 22;  // of base64: 128 bits. A shorter one can be found by trying.
 
-// Text of a small file; nullopt: it cannot be read.
-using TokenReader = std::function<std::optional<std::string>(const std::string& path)>;
+// ReadSecretFile.
+using SecretReader =
+    std::function<absl::StatusOr<SecretFile>(const std::string& path, FileKind kind, size_t max_bytes)>;
 
-// Blanks at the end of the file do not count. The file takes precedence. Empty: neither is given.
-// InvalidArgument or FailedPrecondition: the file cannot be read, or the token is no good one.
-absl::StatusOr<std::string> TokenOf(const Given<std::string>& file, const Environment& environment,
-                                    const TokenReader& read);
+struct OwnTokens {
+  std::vector<std::string> tokens;  // the first is shown, each is accepted; empty: none
+  std::string file = {};            // where they came from, an absolute path; empty: no file
+  std::string warning = {};         // empty: none
+};
+
+// The file takes precedence. InvalidArgument or FailedPrecondition: the file cannot be read, or a token is no good
+// one. FailedPrecondition: other users can change the file.
+absl::StatusOr<OwnTokens> TokensOf(const Given<std::string>& file, const Environment& environment,
+                                   const SecretReader& read);
+
+// Whether this configuration holds secrets.
+inline bool HasCredentials(const v1::NodeConfig& config) {
+  return !config.tokens().empty() || config.has_certificates();
+}
+
+// The error for a file of credentials. 64 or 65 if it cannot be read; 65 if it can be, but its owner or mode is
+// wrong: the command line is right then.
+absl::Status WrongFile(const Setting<std::string>& file, const absl::Status& why);
 
 }  // namespace muster::cli

@@ -75,7 +75,6 @@ absl::StatusOr<std::unique_ptr<Gate>> Gate::Open(GateOptions options, Events eve
 Gate::Gate(GateOptions options, Events events)
     : options_(std::move(options)),
       events_(std::move(events)),
-      tls_(options_.keys.empty() ? nullptr : std::make_unique<TlsServer>(options_.keys)),
       core_(LimitsFor(DescriptorLimit())),
       driver_(&core_, {.clock = &EventLoop::Now,
                        .carry_out = ByType<GateEffect>([this](const auto& effect) { Do(effect); }),
@@ -174,7 +173,8 @@ void Gate::Do(const LetIn& effect) {
   if (it == connections_.end()) return;
   Connection& connection = it->second;
   PrepareConnection(connection.socket.get(), options_.dead_after);
-  auto codec = std::make_unique<Guarded>(tls_ == nullptr ? PlainServer() : tls_->Accept());
+  const auto& live = options_.credentials;
+  auto codec = std::make_unique<Guarded>(live == nullptr ? PlainServer() : live->newest().credentials->Accept());
   connection.relay = std::make_unique<Relay>(
       thread_->loop(), std::move(connection.socket), std::move(codec),
       Relay::Events{.on_ready = [this, id] { OnReady(id); },
@@ -188,12 +188,13 @@ void Gate::OnReady(ConnectionId id) {
   if (!pair.ok() && !draining_) PauseAccepting(EMFILE);
   if (!pair.ok() || draining_) return connection.relay->End();
   connection.name = pair->name;
-  if (tls_ != nullptr) connection.relay->Trust();
+  const bool proved = options_.credentials != nullptr;
+  if (proved) connection.relay->Trust();
   {
     const MutexLock lock(mutex_);
     peers_[pair->name] = {.id = id, .ip = connection.ip, .binding = connection.relay->binding()};
   }
-  driver_.Feed(&GateCore::OnReady, id, tls_ != nullptr);
+  driver_.Feed(&GateCore::OnReady, id, proved);
   connection.relay->Attach(std::move(pair->ours));
   events_.on_connection(std::move(pair->theirs));
 }

@@ -1,6 +1,7 @@
 // Where a coordinator accepts connections. Each is let in by GateCore, does its handshake, and is relayed from
 // then on; the application, gRPC, gets one end of a socket pair for it. So gRPC never meets a stranger's bytes
-// before they are known to be HTTP/2 within bounds and, if the job has a token, to come from someone who has it.
+// before they are known to be HTTP/2 within bounds and, if the job has credentials, to come from someone who has
+// them.
 //
 // It has a thread of its own, so that the coordinator's loop never waits for a stranger. Thread-safe.
 #pragma once
@@ -18,16 +19,16 @@
 #include "base/io/loop_thread.h"
 #include "base/io/owned_fd.h"
 #include "base/mutex.h"
+#include "rendezvous/gate/credentials.h"
 #include "rendezvous/gate/gate_core.h"
 #include "rendezvous/gate/relay.h"
-#include "rendezvous/gate/tls.h"
 
 namespace muster::rendezvous {
 
 struct GateOptions {
-  std::vector<std::string> addresses;  // "[::]:29400"; if the port is 0, exactly one
-  std::vector<GateKey> keys;           // empty: the job has no token
-  absl::Duration dead_after;           // see PrepareConnection
+  std::vector<std::string> addresses;                  // "[::]:29400"; if the port is 0, exactly one
+  std::shared_ptr<const LiveCredentials> credentials;  // null: the job has none, and everyone is let in
+  absl::Duration dead_after;                           // see PrepareConnection
 };
 
 size_t DescriptorLimit();  // how many descriptors this process may open
@@ -92,7 +93,6 @@ class Gate {
 
   const GateOptions options_;
   const Events events_;
-  const std::unique_ptr<TlsServer> tls_;  // null: the job has no token
   int port_ = 0;
   std::vector<OwnedFd> listeners_;
   bool draining_ = false;

@@ -3,10 +3,10 @@
 // time.
 //
 // A connection waits until it has said something and there is room; then it is a visitor; once it has proved that
-// it has the token, or else the coordinator has admitted an agent on it, a member. Those that wait and visitors
-// are counted, in all and from one address, members are not, so that a job of any size behind one address gets in,
-// one part after the other. Who came last is let in first: among many who are slow on purpose, an agent then waits
-// for one place at most, and not for all who came before it. Pure.
+// it has the credentials, or else the coordinator has admitted an agent on it, a member. Those that wait and
+// visitors are counted, in all and from one address, members are not, so that a job of any size behind one address
+// gets in, one part after the other. Who came last is let in first: among many who are slow on purpose, an agent
+// then waits for one place at most, and not for all who came before it. Pure.
 #pragma once
 
 #include <cstddef>
@@ -65,7 +65,7 @@ class GateCore {
   // source: the address that it comes from, or its network.
   void OnAccepted(BootTime now, ConnectionId id, const std::string& source, GateEffects* out);
   void OnSpoke(BootTime now, ConnectionId id, GateEffects* out);
-  // It has done its handshake. proved: by that it has proved that it has the token, so it is no stranger any more.
+  // It has done its handshake. proved: by that it has shown its credentials, so it is no stranger any more.
   void OnReady(BootTime now, ConnectionId id, bool proved, GateEffects* out);
   // The coordinator has admitted an agent on it, or the agent's stream has ended.
   void OnAdmitted(BootTime now, ConnectionId id, GateEffects* out);

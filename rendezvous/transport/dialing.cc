@@ -10,32 +10,30 @@
 #include "absl/strings/str_cat.h"
 #include "base/ids.h"
 #include "base/status_macros.h"
-#include "rendezvous/gate/key.h"
 #include "rendezvous/gate/plain.h"
-#include "rendezvous/gate/tls.h"
 #include "rendezvous/transport/address.h"
 #include "rendezvous/transport/channel_options.h"
 
 namespace muster::rendezvous {
 namespace {
 
-std::function<std::unique_ptr<Codec>()> CodecsFor(const DialPlan& plan) {
-  if (plan.token.empty()) return &PlainClient;
-  return [client = TlsClient(DeriveKey(plan.token, plan.run_id))] { return client.Connect(); };
+std::function<std::unique_ptr<Codec>()> CodecsFor(const std::shared_ptr<const Credentials>& shown, size_t choice) {
+  if (shown == nullptr) return &PlainClient;
+  return [shown, choice] { return shown->Connect(choice); };
 }
 
 }  // namespace
 
 // Like getaddrinfo, takes /etc/hosts alone if it has the name. c-ares would also ask the name servers for the
 // address family that is missing there, and wait for its limit in each attempt if none answers.
-DialTarget TargetOf(const DialPlan& plan) {
+DialTarget TargetOf(const DialPlan& plan, const std::shared_ptr<const Credentials>& shown, size_t choice) {
   const auto resolve = [host = plan.coordinator.host()](const std::atomic<bool>& cancelled) {
     const std::string known = HostsFileAddress(host);
     return ResolveHost(known.empty() ? host : known, kNameLimit, &cancelled);
   };
   return {.resolve = resolve,
           .port = static_cast<uint16_t>(plan.coordinator.port()),
-          .make_codec = CodecsFor(plan),
+          .make_codec = CodecsFor(shown, choice),
           .address_limit = kAddressLimit,
           .dead_after = KeepaliveTime(plan.lease)};
 }
@@ -45,7 +43,10 @@ std::shared_ptr<grpc::Channel> ChannelOver(OwnedFd application, const DialPlan& 
                                                  ClientArguments(plan.lease));
 }
 
-absl::StatusOr<Dialled> DialWithin(const DialPlan& plan, absl::Duration limit) {
+namespace {
+
+absl::StatusOr<Dialled> DialOnce(const DialPlan& plan, const std::shared_ptr<const Credentials>& shown,
+                                 size_t choice, absl::Duration limit) {
   // Shared with the dialer's thread; the first result counts.
   struct Result {
     std::atomic<bool> set = false;
@@ -56,16 +57,28 @@ absl::StatusOr<Dialled> DialWithin(const DialPlan& plan, absl::Duration limit) {
     if (!result->set.exchange(true)) result->promise.set_value(std::move(value));
   };
   Dialled dialled;
-  ASSIGN_OR_RETURN(
-      dialled.dialer,
-      Dialer::Start(TargetOf(plan), {.on_connected = [set](OwnedFd fd, const DialledAs&) { set(std::move(fd)); },
-                                     .on_ended = [set](const absl::Status& why) { set(why); }}));
+  ASSIGN_OR_RETURN(dialled.dialer,
+                   Dialer::Start(TargetOf(plan, shown, choice),
+                                 {.on_connected = [set](OwnedFd fd, const DialledAs&) { set(std::move(fd)); },
+                                  .on_ended = [set](const absl::Status& why) { set(why); }}));
   std::future<absl::StatusOr<OwnedFd>> future = result->promise.get_future();
   if (future.wait_for(absl::ToChronoNanoseconds(limit)) != std::future_status::ready) {
     return absl::DeadlineExceededError(absl::StrCat("no connection within ", absl::FormatDuration(limit)));
   }
   ASSIGN_OR_RETURN(OwnedFd application, future.get());
   dialled.channel = ChannelOver(std::move(application), plan);
+  return dialled;
+}
+
+}  // namespace
+
+absl::StatusOr<Dialled> DialWithin(const DialPlan& plan, absl::Duration limit) {
+  const auto shown = plan.credentials == nullptr ? nullptr : plan.credentials->newest().credentials;
+  const size_t choices = shown == nullptr ? 1 : shown->choices();
+  absl::StatusOr<Dialled> dialled = DialOnce(plan, shown, 0, limit);
+  for (size_t choice = 1; choice < choices && absl::IsUnauthenticated(dialled.status()); ++choice) {
+    dialled = DialOnce(plan, shown, choice, limit);
+  }
   return dialled;
 }
 

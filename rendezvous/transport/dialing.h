@@ -9,18 +9,19 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "muster/v1/rendezvous.pb.h"
+#include "rendezvous/gate/credentials.h"
 #include "rendezvous/gate/dialer.h"
 
 namespace muster::rendezvous {
 
 struct DialPlan {
   v1::Endpoint coordinator;
-  std::string token;     // empty: none
-  std::string run_id;    // a token is valid for one run
-  absl::Duration lease;  // gRPC's timers are set longer than this
+  std::shared_ptr<const LiveCredentials> credentials;  // null: none
+  absl::Duration lease;                                // gRPC's timers are set longer than this
 };
 
-DialTarget TargetOf(const DialPlan& plan);
+// choice: which of its credentials this node shows.
+DialTarget TargetOf(const DialPlan& plan, const std::shared_ptr<const Credentials>& shown, size_t choice);
 
 // application: from the dialer's on_connected. The channel is used for one call.
 std::shared_ptr<grpc::Channel> ChannelOver(OwnedFd application, const DialPlan& plan);
@@ -30,7 +31,8 @@ struct Dialled {
   std::unique_ptr<Dialer> dialer;
   std::shared_ptr<grpc::Channel> channel;
 };
-// Blocks, at most for about `limit`. Errors: those of Dialer; DeadlineExceeded: it was not connected in time.
+// Blocks, at most for about `limit` for each token that this node has. Errors: those of Dialer; DeadlineExceeded:
+// it was not connected in time.
 absl::StatusOr<Dialled> DialWithin(const DialPlan& plan, absl::Duration limit);
 
 }  // namespace muster::rendezvous

@@ -14,6 +14,12 @@
 #include "rendezvous/transport/speaker.h"
 
 namespace muster::rendezvous {
+namespace {
+
+constexpr char kTriesNext[] = "; the next attempt shows the other token, or the file's new content";
+
+}  // namespace
+
 // One connection with one call. Destroyed when no operation of it is outstanding.
 struct RemoteSession::Attempt {
   std::shared_ptr<bool> alive = std::make_shared<bool>(true);  // for closures that the dialer's thread posts
@@ -99,7 +105,11 @@ void RemoteSession::Connect() {
       if (!alive.expired()) OnDialEnded(attempt, why);
     });
   };
-  absl::StatusOr<std::unique_ptr<Dialer>> dialer = Dialer::Start(TargetOf(plan), events);
+  LiveCredentials::Version shown;
+  if (plan.credentials != nullptr) shown = plan.credentials->newest();
+  const size_t choice = shown.credentials == nullptr ? 0 : turn_.Next(shown.number, shown.credentials->choices());
+  absl::StatusOr<std::unique_ptr<Dialer>> dialer =
+      Dialer::Start(TargetOf(plan, shown.credentials, choice), events);
   if (dialer.ok()) {
     attempt->dialer = *std::move(dialer);
   } else {
@@ -142,6 +152,7 @@ void RemoteSession::OnMetadata(Attempt* attempt, bool ok) {
   // Refused, or no coordinator: the status of the call shows which.
   if (!accepted) return Finish(attempt);
   attempt->connected = reached_ = true;
+  turn_.OnAccepted();
   loop_->Cancel(attempt->connect_timer);
   Read(attempt);
   Advance(attempt);
@@ -243,7 +254,14 @@ void RemoteSession::ReportEnd(Attempt* attempt) {
   // Alternates between name and address until one of them connects.
   const bool no_name = !attempt->connected && (attempt->too_late || IsNameError(error));
   by_address_ = no_name && !by_address_ && !options_.address.empty();
-  events_.on_disconnected(DescribeSessionError(error, target_), RefusalCode(error.code));
+  const bool tries_next = !attempt->connected && absl::IsUnauthenticated(attempt->dial_error) && !RefusedForGood();
+  events_.on_disconnected(DescribeSessionError(error, target_) + (tries_next ? kTriesNext : ""),
+                          tries_next ? 0 : RefusalCode(error.code));
+}
+
+bool RemoteSession::RefusedForGood() {
+  const auto& live = options_.dial.credentials;
+  return live == nullptr || turn_.OnRefused(live->newest().number);
 }
 
 // gRPC itself only knows that its end of the socket pair was closed.

@@ -59,6 +59,7 @@ class RemoteSession : public Session {
   void Finish(Attempt* attempt);
   void Abandon(Attempt* attempt);
   void ReportEnd(Attempt* attempt);
+  bool RefusedForGood();  // by an attempt that was refused for its credentials
   SessionError ErrorOf(const Attempt& attempt) const;
   void Release(Attempt* attempt);
 
@@ -69,6 +70,7 @@ class RemoteSession : public Session {
   bool reached_;             // the coordinator has accepted this node once
   bool by_address_ = false;  // the next attempt uses options_.address instead of the name
   std::string server_instance_;
+  CredentialTurn turn_;
   Attempt* current_ = nullptr;
   std::list<std::unique_ptr<Attempt>> attempts_;  // the current one and those that are ending
   std::unique_ptr<CompletionThread> thread_;

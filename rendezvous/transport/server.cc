@@ -122,8 +122,9 @@ absl::Status Server::Impl::Start() {
 }
 
 absl::Status Server::Impl::OpenGate(std::vector<std::string> addresses) {
-  GateOptions options{.addresses = std::move(addresses), .keys = {}, .dead_after = KeepaliveTime(options_.lease)};
-  if (!options_.token.empty()) options.keys = {DeriveKey(options_.token, options_.run_id)};
+  GateOptions options{.addresses = std::move(addresses),
+                      .credentials = options_.credentials,
+                      .dead_after = KeepaliveTime(options_.lease)};
   Gate::Events events;
   events.on_connection = [acceptor = acceptor_.get()](OwnedFd connection) {
     grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;

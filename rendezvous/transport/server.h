@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 #include "base/takeover.h"
 #include "muster/v1/rendezvous.pb.h"
+#include "rendezvous/gate/credentials.h"
 #include "rendezvous/transport/listen_address.h"
 #include "rendezvous/transport/post.h"
 
@@ -45,8 +46,7 @@ class StreamEvents {
 
 struct ServerOptions {
   ListenPlan listen;
-  std::string token;   // empty: none is required
-  std::string run_id;  // a token is valid for one run
+  std::shared_ptr<const LiveCredentials> credentials;  // null: none are required
   std::string version;
   std::string instance;  // a name that no other server has, sent to agents that attach
   absl::Duration lease;  // gRPC's timers are set longer than this

@@ -1,5 +1,7 @@
 #include "rendezvous/transport/serving.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "rendezvous/gate/gate.h"
 #include "rendezvous/transport/address.h"
@@ -13,7 +15,8 @@ constexpr size_t kDescriptorsOfNode = 3;   // its connection, and the two ends b
 constexpr size_t kSpareDescriptors = 128;  // of the process itself, and for connections that end or begin
 
 std::string WarningWithoutToken(const v1::NodeConfig& config) {
-  if (!config.token().empty() || config.loopback_only() || config.single_node()) return "";
+  const bool proves = !config.tokens().empty() || config.has_certificates();
+  if (proves || config.loopback_only() || config.single_node()) return "";
   return absl::StrCat("no token is set: whoever reaches port ", config.primary().port(),
                       " of this machine can join this job and end it; set MUSTER_TOKEN on all nodes (muster token "
                       "prints one)");
@@ -25,12 +28,12 @@ absl::Duration LeaseOf(const v1::NodeConfig& config) {
   return config.single_node() ? absl::ZeroDuration() : absl::Milliseconds(config.lease_ms());
 }
 
-ServerOptions ServerOptionsFrom(const v1::NodeConfig& config, const std::string& instance) {
+ServerOptions ServerOptionsFrom(const v1::NodeConfig& config, std::shared_ptr<const LiveCredentials> credentials,
+                                const std::string& instance) {
   return {.listen = {.host = config.primary().host(),
                      .port = static_cast<uint16_t>(config.primary().port()),
                      .loopback_only = config.loopback_only()},
-          .token = config.token(),
-          .run_id = config.run_id(),
+          .credentials = std::move(credentials),
           .version = config.version(),
           .instance = instance,
           .lease = LeaseOf(config)};
@@ -57,11 +60,8 @@ Identity IdentityOf(const v1::NodeConfig& config) {
   return config.host_key().size() == kSecretBytes ? IdentityFrom(config.host_key()) : Identity();
 }
 
-DialPlan DialPlanFrom(const v1::NodeConfig& config) {
-  return {.coordinator = config.primary(),
-          .token = config.token(),
-          .run_id = config.run_id(),
-          .lease = LeaseOf(config)};
+DialPlan DialPlanFrom(const v1::NodeConfig& config, std::shared_ptr<const LiveCredentials> credentials) {
+  return {.coordinator = config.primary(), .credentials = std::move(credentials), .lease = LeaseOf(config)};
 }
 
 std::string FirstLocalAddress(const v1::NodeConfig& config) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,13 +14,14 @@
 namespace muster::rendezvous {
 
 // instance: a name that no other coordinator has.
-ServerOptions ServerOptionsFrom(const v1::NodeConfig& config, const std::string& instance = "");
+ServerOptions ServerOptionsFrom(const v1::NodeConfig& config, std::shared_ptr<const LiveCredentials> credentials,
+                                const std::string& instance = "");
 
 // Empty if the configuration has no such key; then a coordinator in another process refuses the node.
 Identity IdentityOf(const v1::NodeConfig& config);
 
 // The way to the coordinator of this job.
-DialPlan DialPlanFrom(const v1::NodeConfig& config);
+DialPlan DialPlanFrom(const v1::NodeConfig& config, std::shared_ptr<const LiveCredentials> credentials);
 
 // What a coordinator says to people once it listens: that it has no token though other machines reach it, or that
 // it may open too few descriptors.

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/exit_codes.h"
+#include "rendezvous/gate/codec.h"
 #include "rendezvous/gate/dialer.h"
 
 namespace muster::rendezvous {
@@ -95,6 +96,8 @@ bool IsClosedSocket(const SessionError& error) { return error.message.find("ocke
 
 std::string DescribeSessionError(const SessionError& error, std::string_view target) {
   const std::string name(target);
+  const bool distrusted = error.message.starts_with(kDistrusted);
+  if (distrusted) return name + " is not trusted by this node: " + Clean(error.message);
   if (RefusalCode(error.code) != 0) return name + " refuses this node: " + Clean(error.message);
   return (error.connected ? "lost the connection to " : "cannot connect to ") + name + ": " + Cause(error);
 }

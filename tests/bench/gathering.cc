@@ -71,6 +71,11 @@ class Coordinator : public StreamEvents {
   std::unique_ptr<Server> server;
 };
 
+std::shared_ptr<LiveCredentials> WithToken(const std::string& token) {
+  if (token.empty()) return nullptr;
+  return std::make_shared<LiveCredentials>(TokenCredentials({token}, "run"));
+}
+
 // A process of its own. Writes its port to `out`, and its Use for each byte that comes from `in`.
 [[noreturn]] void Serve(const std::string& token, int in, int out) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -79,8 +84,7 @@ class Coordinator : public StreamEvents {
   Coordinator coordinator;
   ServerOptions options;
   options.listen = {.host = "127.0.0.1", .port = 0, .loopback_only = true};
-  options.token = token;
-  options.run_id = "run";
+  options.credentials = WithToken(token);
   options.version = "bench";
   options.lease = absl::Seconds(30);
   auto server = Server::Start(
@@ -163,8 +167,7 @@ class Job {
     RemoteSessionOptions options;
     options.dial.coordinator.set_host("127.0.0.1");
     options.dial.coordinator.set_port(static_cast<uint32_t>(port_));
-    options.dial.token = token_;
-    options.dial.run_id = "run";
+    options.dial.credentials = WithToken(token_);
     options.dial.lease = absl::Seconds(30);
     options.host = hosts_[i];
     options.connect_limit = kConnectLimit;

@@ -53,6 +53,10 @@ WRONG = {
     "on-failure": NONE,
     "hook-timeout": (*TIME, "0", "99ms"),
     "token-file": NONE,
+    "tls-cert": NONE,
+    "tls-key": NONE,
+    "tls-ca": NONE,
+    "tls-name": NONE,
     "preflight": NONE,
     "preflight-timeout": (*TIME, "0", "99ms"),
     "gpu-release-timeout": TIME,
@@ -114,7 +118,7 @@ OURS_ALONE = {"coordinator", "host-socket", "restart-window", "restart-delay", "
               "coordinator-timeout", "lease", "heartbeat-interval", "reconnect-grace", "termination-grace",
               "retryable-exit-code", "log-format", "log-streams",
               "preemption-notice", "stop-before", "deadline", "python", "node-setup", "on-success", "on-failure",
-              "hook-timeout", "token-file",
+              "hook-timeout", "token-file", "tls-cert", "tls-key", "tls-ca", "tls-name",
               "hyperparameters-as-args", "pass-local-rank", "log-max-size", "report"}
 
 WRONG_FOR_DEEPSPEED = {

@@ -62,7 +62,7 @@ class LocalCoordinatorTest : public ::testing::Test {
     config->set_loopback_only(true);
   }
   LocalCoordinator* Make() {
-    coordinator_.emplace(&loop_, first_, [](const std::string&) {});
+    coordinator_.emplace(&loop_, first_, nullptr, [](const std::string&) {});
     return &*coordinator_;
   }
 

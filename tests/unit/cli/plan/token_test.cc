@@ -1,59 +1,85 @@
-// Where a node's token comes from.
+// Where a node's tokens come from.
 #include "cli/plan/token.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/exit_codes.h"
+#include "cli/options/exit_codes.h"
+
 namespace muster::cli {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 constexpr char kGood[] = "22-characters-at-least";
+constexpr char kOther[] = "22-characters-or-more!";
 
 Given<std::string> File(const std::string& path) {
   return Setting<std::string>{path, Origin::kFlag, "--token-file", path};
 }
 
-TokenReader Holding(const std::string& content) {
-  return [content](const std::string& path) { return path == "/token" ? std::optional(content) : std::nullopt; };
+SecretReader Holding(const std::string& content, const std::string& warning = "") {
+  return [=](const std::string& path, FileKind, size_t) -> absl::StatusOr<SecretFile> {
+    if (path != "token") return absl::NotFoundError("the file cannot be read");
+    return SecretFile{.text = content, .path = "/folder/token", .warning = warning};
+  };
 }
 
-std::string TokenIn(const std::string& content) {
-  const auto token = TokenOf(File("/token"), {}, Holding(content));
-  return token.ok() ? *token : std::string(token.status().message());
+std::string WhyNot(const std::string& content) {
+  return std::string(TokensOf(File("token"), {}, Holding(content)).status().message());
 }
 
 TEST(TokenTest, WithoutFileAndVariableThereIsNone) {
-  EXPECT_EQ(*TokenOf({}, {}, Holding("")), "");
-  EXPECT_EQ(*TokenOf({}, {{"MUSTER_TOKEN", ""}}, Holding("")), "");
+  EXPECT_THAT(TokensOf({}, {}, Holding(""))->tokens, IsEmpty());
+  EXPECT_THAT(TokensOf({}, {{"MUSTER_TOKEN", ""}}, Holding(""))->tokens, IsEmpty());
 }
 
 TEST(TokenTest, OneThatCanBeFoundByTryingIsRefused) {
   const std::string shorter = std::string(kGood).substr(1);
   EXPECT_THAT(
-      TokenOf({}, {{"MUSTER_TOKEN", shorter}}, Holding("")).status().message(),
+      TokensOf({}, {{"MUSTER_TOKEN", shorter}}, Holding("")).status().message(),
       HasSubstr("MUSTER_TOKEN: expected at least 22 characters, not 21; muster token prints a good token"));
-  EXPECT_THAT(TokenIn(shorter), HasSubstr("--token-file /token: its content: expected at least 22 characters"));
+  EXPECT_THAT(WhyNot(shorter), HasSubstr("--token-file token: line 1: expected at least 22 characters"));
 }
 
 TEST(TokenTest, TheVariableIsTakenAsItIs) {
-  EXPECT_EQ(*TokenOf({}, {{"MUSTER_TOKEN", kGood}}, Holding("")), kGood);
-  EXPECT_THAT(TokenOf({}, {{"MUSTER_TOKEN", "secret\n"}}, Holding("")).status().message(),
+  EXPECT_THAT(TokensOf({}, {{"MUSTER_TOKEN", kGood}}, Holding(""))->tokens, ElementsAre(kGood));
+  EXPECT_THAT(TokensOf({}, {{"MUSTER_TOKEN", "secret\n"}}, Holding("")).status().message(),
               HasSubstr("MUSTER_TOKEN: expected printable ASCII without blanks; a trailing newline is a blank"));
 }
 
-TEST(TokenTest, TheFileTakesPrecedenceAndItsNewlineDoesNotCount) {
-  EXPECT_EQ(*TokenOf(File("/token"), {{"MUSTER_TOKEN", "other"}}, Holding(std::string(kGood) + "\r\n")), kGood);
+TEST(TokenTest, TheFileTakesPrecedenceAndMayHoldTwo) {
+  const auto own =
+      TokensOf(File("token"), {{"MUSTER_TOKEN", "other"}}, Holding(std::string(kGood) + "\r\n" + kOther + "\n"));
+  ASSERT_TRUE(own.ok()) << own.status();
+  EXPECT_THAT(own->tokens, ElementsAre(kGood, kOther));
+  EXPECT_EQ(own->file, "/folder/token") << "for whoever reads it again";
+  EXPECT_EQ(own->warning, "");
+}
+
+TEST(TokenTest, AWarningNamesTheOption) {
+  EXPECT_EQ(TokensOf(File("token"), {}, Holding(kGood, "everyone can read it"))->warning,
+            "--token-file token: everyone can read it");
 }
 
 TEST(TokenTest, AUselessFileIsNamedWithoutItsContent) {
-  EXPECT_THAT(TokenOf(File("/missing"), {{"MUSTER_TOKEN", "other"}}, Holding("")).status().message(),
+  EXPECT_THAT(TokensOf(File("/missing"), {{"MUSTER_TOKEN", "other"}}, Holding("")).status().message(),
               HasSubstr("--token-file /missing: the file cannot be read"));
-  EXPECT_EQ(TokenIn("\n"), "--token-file /token: the file is empty");
-  EXPECT_EQ(TokenIn("two words"), "--token-file /token: its content: expected printable ASCII without blanks");
-  EXPECT_THAT(TokenIn(std::string(kMaxTokenBytes + 1, 'x')), HasSubstr("expected at most 4096 bytes, not 4097"));
-  EXPECT_EQ(TokenIn(std::string(kMaxTokenBytes, 'x')).size(), kMaxTokenBytes);
+  EXPECT_EQ(WhyNot("\n"), "--token-file token: the file is empty");
+  EXPECT_EQ(WhyNot("two words"), "--token-file token: line 1: expected printable ASCII without blanks");
+}
+
+// The command line is right, the machine is not.
+TEST(TokenTest, AFileThatOthersCanChangeIsTheMachinesFault) {
+  const SecretReader open_to_all = [](const std::string&, FileKind, size_t) -> absl::StatusOr<SecretFile> {
+    return absl::FailedPreconditionError("others can write it");
+  };
+  const absl::Status status = TokensOf(File("token"), {}, open_to_all).status();
+  EXPECT_EQ(status.message(), "--token-file token: others can write it");
+  EXPECT_EQ(ExitCodeOf(status), kExitBadEnvironment);
 }
 
 }  // namespace

@@ -15,10 +15,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "rendezvous/gate/credentials.h"
 #include "rendezvous/gate/dialer.h"
 #include "rendezvous/gate/frame_guard.h"
+#include "rendezvous/gate/key.h"
 #include "rendezvous/gate/plain.h"
 #include "rendezvous/gate/tcp.h"
+#include "rendezvous/gate/tls.h"
 
 namespace muster::rendezvous {
 namespace {
@@ -100,8 +103,11 @@ absl::Status Copied(const absl::Status& status) { return {status.code(), status.
 
 class GateTest : public ::testing::Test {
  protected:
-  void Open(const std::vector<GateKey>& keys) {
-    GateOptions options{.addresses = {"127.0.0.1:0"}, .keys = keys, .dead_after = absl::Seconds(20)};
+  static std::shared_ptr<LiveCredentials> WithTokens(const std::vector<std::string>& tokens) {
+    return std::make_shared<LiveCredentials>(TokenCredentials(tokens, "run"));
+  }
+  void Open(const std::shared_ptr<LiveCredentials>& credentials) {
+    GateOptions options{.addresses = {"127.0.0.1:0"}, .credentials = credentials, .dead_after = absl::Seconds(20)};
     Gate::Events events;
     events.on_connection = [this](OwnedFd fd) { connections_.Put(std::move(fd)); };
     events.on_refused = [this](const std::string& source, const std::string& why) {
@@ -174,19 +180,19 @@ class GateTest : public ::testing::Test {
 };
 
 TEST_F(GateTest, BytesPassInBothDirectionsWithAToken) {
-  Open({DeriveKey(kToken, "run")});
+  Open(WithTokens({kToken}));
   const Joined joined = Join(With(kToken));
   Answer(joined);
   EXPECT_EQ(gate_->FindPeer(PeerNameOf(joined.theirs)).ip, "127.0.0.1");
 }
 
 TEST_F(GateTest, BytesPassInBothDirectionsWithoutAToken) {
-  Open({});
+  Open(nullptr);
   Answer(Join(&PlainClient));
 }
 
 TEST_F(GateTest, LargeAmountsPassWhole) {
-  Open({DeriveKey(kToken, "run")});
+  Open(WithTokens({kToken}));
   const Joined joined = Join(With(kToken));
   Answer(joined);
   const std::string much(8 * kMaxRelayed, 'x');
@@ -196,7 +202,7 @@ TEST_F(GateTest, LargeAmountsPassWhole) {
 }
 
 TEST_F(GateTest, AnotherTokenIsRefusedAndTold) {
-  Open({DeriveKey(kToken, "run")});
+  Open(WithTokens({kToken}));
   const auto client = Dial(With("another-token-of-22-characters"));
   EXPECT_TRUE(absl::IsUnauthenticated(client->ended.Take().value_or(absl::OkStatus())));
   EXPECT_EQ(refused_.Take(), "127.0.0.1: it has another token, or belongs to another run");
@@ -204,7 +210,7 @@ TEST_F(GateTest, AnotherTokenIsRefusedAndTold) {
 }
 
 TEST_F(GateTest, WithoutATokenAClientHearsThatOneIsNeeded) {
-  Open({DeriveKey(kToken, "run")});
+  Open(WithTokens({kToken}));
   const auto client = Dial(&PlainClient);
   const OwnedFd ours = Connect(client);
   WriteTo(ours, kHello);
@@ -215,7 +221,7 @@ TEST_F(GateTest, WithoutATokenAClientHearsThatOneIsNeeded) {
 }
 
 TEST_F(GateTest, TheEndOfEitherSideReachesTheOther) {
-  Open({DeriveKey(kToken, "run")});
+  Open(WithTokens({kToken}));
   for (const bool at_server : {true, false}) {
     Joined joined = Join(With(kToken));
     Answer(joined);
@@ -225,7 +231,7 @@ TEST_F(GateTest, TheEndOfEitherSideReachesTheOther) {
 }
 
 TEST_F(GateTest, WhatWasWrittenBeforeTheEndStillArrives) {
-  Open({DeriveKey(kToken, "run")});
+  Open(WithTokens({kToken}));
   Joined joined = Join(With(kToken));
   Answer(joined);
   WriteTo(joined.theirs, "the last words");
@@ -237,7 +243,7 @@ TEST_F(GateTest, WhatWasWrittenBeforeTheEndStillArrives) {
 }
 
 TEST_F(GateTest, TooManyCancellationsEndTheConnectionAndAreTold) {
-  Open({});
+  Open(nullptr);
   const auto client = Dial(&PlainClient);
   const OwnedFd ours = Connect(client);
   WriteTo(ours, kPreface);
@@ -248,18 +254,18 @@ TEST_F(GateTest, TooManyCancellationsEndTheConnectionAndAreTold) {
 }
 
 TEST_F(GateTest, AnAddressThatDoesNotAnswerIsFollowedByTheNext) {
-  Open({DeriveKey(kToken, "run")});
+  Open(WithTokens({kToken}));
   const auto client = Dial(With(kToken), {"127.0.0.2", "127.0.0.1"});  // nobody listens at the first
   EXPECT_TRUE(client->connected.Take());
 }
 
 TEST_F(GateTest, WithoutATokenTooTheNextAddressIsTried) {
-  Open({});
+  Open(nullptr);
   for (int i = 0; i < 10; ++i) Join(&PlainClient, {"127.0.0.2", "127.0.0.1"});
 }
 
 TEST_F(GateTest, NobodySendsMuchBeforeItIsAdmitted) {
-  Open({});
+  Open(nullptr);
   const std::string frame = std::string("\0\x40\0\0\0\0\0\0\1", 9) + std::string(0x4000, 'x');
   constexpr size_t kFrames = kMaxVisitorBytes / 0x4000 + 1;
   for (const bool admitted : {false, true}) {
@@ -278,7 +284,7 @@ TEST_F(GateTest, NobodySendsMuchBeforeItIsAdmitted) {
 }
 
 TEST_F(GateTest, AServerThatSaysNothingIsGivenUp) {
-  Open({});
+  Open(nullptr);
   address_limit_ = absl::Milliseconds(50);
   // Without a token the gate answers to a preface only, and this application sends none.
   const auto client = Dial(&PlainClient);
@@ -286,8 +292,25 @@ TEST_F(GateTest, AServerThatSaysNothingIsGivenUp) {
 }
 
 TEST_F(GateTest, ADialerEndsAtOnce) {
-  Open({DeriveKey(kToken, "run")});
+  Open(WithTokens({kToken}));
   for (int i = 0; i < 20; ++i) Dial(With(kToken));  // whatever it is doing
+}
+
+TEST_F(GateTest, NewConnectionsNeedTheNewestTokensAndOldOnesStay) {
+  const std::string next = "the-next-token-of-22-characters";
+  const auto live = WithTokens({kToken});
+  Open(live);
+  const auto before = Dial(With(kToken));
+  const std::optional<OwnedFd> client = before->connected.Take(), server = connections_.Take();
+  ASSERT_TRUE(client && server);
+  live->Replace(TokenCredentials({next}, "run"));
+  const auto with_old = Dial(With(kToken));
+  const std::optional<absl::Status> refused = with_old->ended.Take();
+  ASSERT_TRUE(refused);
+  EXPECT_TRUE(absl::IsUnauthenticated(*refused)) << *refused;
+  const auto with_new = Dial(With(next));
+  EXPECT_TRUE(with_new->connected.Take() && connections_.Take());
+  ExpectExchange(*client, *server);
 }
 
 }  // namespace

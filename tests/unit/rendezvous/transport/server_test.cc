@@ -156,7 +156,7 @@ TEST_F(ServerTest, AnOrderlyDisconnectDeliversTheLastStatus) {
 
 TEST_F(ServerTest, OnlyTheRightTokenIsAccepted) {
   ServerOptions options = Options();
-  options.token = "secret";
+  options.credentials = WithToken("secret");
   auto server = Serve(options);
   Client wrong(&loop_, "127.0.0.1", server->port(), "Secret");
   Client missing(&loop_, "127.0.0.1", server->port());

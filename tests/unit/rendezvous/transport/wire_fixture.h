@@ -52,6 +52,10 @@ class Attendees : public StreamEvents {
   std::function<void(StreamId, const v1::AgentStatus&)> on_status;
 };
 
+inline std::shared_ptr<LiveCredentials> WithToken(const std::string& token) {
+  return std::make_shared<LiveCredentials>(TokenCredentials({token}, "run"));
+}
+
 // One agent's session and everything it received.
 struct Client {
   Client(EventLoop* loop, const std::string& host, int port, const std::string& token = "",
@@ -61,7 +65,7 @@ struct Client {
     options.reached_before = reached_before;
     options.dial.coordinator.set_host(host);
     options.dial.coordinator.set_port(static_cast<uint32_t>(port));
-    options.dial.token = token;
+    if (!token.empty()) options.dial.credentials = WithToken(token);
     options.dial.lease = absl::Seconds(10);
     options.connect_limit = limit;
     session = std::make_unique<RemoteSession>(

@@ -1,0 +1,67 @@
+// What a change of the files that hold this node's credentials means: new credentials, or a line that says what is
+// wrong with them. Pure.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "base/note.h"
+#include "rendezvous/gate/credentials.h"
+#include "rendezvous/gate/validity.h"
+
+namespace muster::rendezvous {
+
+using FileTexts = std::vector<std::string>;  // one for each file
+
+struct MadeCredentials {
+  std::shared_ptr<const Credentials> credentials;
+  std::string digest;  // the same for the same credentials, whatever blanks are around them
+  std::string shown;   // for people: "its token", never a secret
+  Validity validity = {};
+};
+
+// How credentials come about.
+struct CredentialSource {
+  std::string name;  // "--token-file /run/token"
+  // Blocks, perhaps for ever. Errors do not contain the name.
+  std::function<absl::StatusOr<FileTexts>()> read;
+  // FailedPrecondition: what is wrong with the texts, and what to do. Pure.
+  std::function<absl::StatusOr<MadeCredentials>(const FileTexts& texts, absl::Time now)> make;
+};
+
+class CredentialNews {
+ public:
+  struct Outcome {
+    std::shared_ptr<const Credentials> next;  // null: those in use stay
+    std::vector<Note> notes;
+  };
+
+  // in_use: those that the process has begun with.
+  CredentialNews(CredentialSource source, const MadeCredentials& in_use)
+      : source_(std::move(source)), in_use_(in_use.digest), validity_(in_use.validity) {}
+
+  const CredentialSource& source() const { return source_; }
+
+  // What the files hold now, or why they cannot be read. The same as before has no outcome, so that each change is
+  // logged once.
+  Outcome OnRead(const absl::StatusOr<FileTexts>& texts, absl::Time now);
+  // Says once that those in use are about to expire, and once that they have.
+  std::vector<Note> OnTime(absl::Time now);
+
+ private:
+  Outcome Complain(const absl::Status& why);
+
+  const CredentialSource source_;
+  std::string in_use_;  // digest
+  Validity validity_;   // of those in use
+  Age age_said_ = Age::kGood;
+  FileTexts newest_;         // good or bad
+  absl::Status unreadable_;  // the newest reading failed, and why
+  bool bad_ = false;         // the newest reading cannot be used
+};
+
+}  // namespace muster::rendezvous

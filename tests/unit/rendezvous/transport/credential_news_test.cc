@@ -1,0 +1,117 @@
+// What changed files of credentials lead to.
+#include "rendezvous/transport/credential_news.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+
+namespace muster::rendezvous {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+constexpr absl::Time kNow = absl::UnixEpoch();
+const Validity kLife{.from = kNow, .until = kNow + absl::Hours(240)};
+
+// The text "bad ..." makes no credentials.
+CredentialSource Source() {
+  return {.name = "the file f",
+          .read = nullptr,
+          .make = [](const FileTexts& texts, absl::Time) -> absl::StatusOr<MadeCredentials> {
+            if (texts.front().starts_with("bad")) return absl::FailedPreconditionError(texts.front());
+            return MadeCredentials{TokenCredentials({texts.front()}, "run"),
+                                   std::string(absl::StripTrailingAsciiWhitespace(texts.front())),
+                                   "the new one",
+                                   {.from = kNow, .until = kNow + absl::Hours(480)}};
+          }};
+}
+
+class CredentialNewsTest : public ::testing::Test {
+ protected:
+  // The lines; a star is before those that come with new credentials.
+  std::vector<std::string> Read(const absl::StatusOr<FileTexts>& texts) {
+    const CredentialNews::Outcome outcome = news_.OnRead(texts, kNow);
+    std::vector<std::string> lines;
+    for (const Note& note : outcome.notes) {
+      const char* const severity = note.severity == Severity::kInfo ? "info: " : "warning: ";
+      lines.push_back(absl::StrCat(outcome.next != nullptr ? "* " : "", severity, note.text));
+    }
+    if (lines.empty() && outcome.next != nullptr) lines.emplace_back("replaced without a line");
+    return lines;
+  }
+  std::vector<std::string> Read(const std::string& text) { return Read(FileTexts{text}); }
+
+  std::vector<std::string> Later(absl::Duration time) {
+    std::vector<std::string> lines;
+    for (const Note& note : news_.OnTime(kNow + time)) {
+      lines.push_back(absl::StrCat(note.severity == Severity::kError ? "error: " : "warning: ", note.text));
+    }
+    return lines;
+  }
+
+  CredentialNews news_{Source(), {.credentials = nullptr, .digest = "first", .shown = "", .validity = kLife}};
+};
+
+constexpr char kNewLine[] = "* info: the file f: it has changed: new connections use the new one";
+
+TEST_F(CredentialNewsTest, WhatIsInUseIsNoNews) {
+  EXPECT_THAT(Read("first\n"), IsEmpty());
+  EXPECT_THAT(Read("first"), IsEmpty()) << "only its blanks changed";
+}
+
+TEST_F(CredentialNewsTest, AChangeIsTakenUpOnce) {
+  Read("first");
+  EXPECT_THAT(Read("second"), ElementsAre(kNewLine));
+  EXPECT_THAT(Read("second"), IsEmpty());
+  EXPECT_THAT(Read("third"), ElementsAre(kNewLine));
+}
+
+TEST_F(CredentialNewsTest, AFileThatChangedBeforeTheFirstReadingIsTakenUp) {
+  EXPECT_THAT(Read("second"), ElementsAre(kNewLine));
+}
+
+TEST_F(CredentialNewsTest, EachBadContentIsNamedOnceAndChangesNothing) {
+  Read("first");
+  const std::string rest = "; what was read before stays in use until it is corrected";
+  EXPECT_THAT(Read("bad one"), ElementsAre("warning: the file f: bad one" + rest));
+  EXPECT_THAT(Read("bad one"), IsEmpty());
+  EXPECT_THAT(Read("bad two"), ElementsAre("warning: the file f: bad two" + rest));
+  EXPECT_THAT(Read(absl::NotFoundError("gone")), ElementsAre("warning: the file f: gone" + rest));
+  EXPECT_THAT(Read(absl::NotFoundError("gone")), IsEmpty());
+  EXPECT_THAT(Read("bad two"), ElementsAre("warning: the file f: bad two" + rest));
+}
+
+TEST_F(CredentialNewsTest, ACorrectedFileIsNamed) {
+  Read("first");
+  Read(absl::NotFoundError("gone"));
+  EXPECT_THAT(Read("first"), ElementsAre("info: the file f: it is as before again"));
+  Read("bad");
+  EXPECT_THAT(Read("second"), ElementsAre(kNewLine));
+}
+
+TEST_F(CredentialNewsTest, AnEndIsNamedOnceBeforeAndOnceAfter) {
+  EXPECT_THAT(Later(absl::Hours(1)), IsEmpty());
+  EXPECT_THAT(Later(absl::Hours(217)), ElementsAre("warning: the file f: the certificate is valid until "
+                                                   "1970-01-11T00:00:00+00:00: renew it before; it is taken up "
+                                                   "without a restart"));
+  EXPECT_THAT(Later(absl::Hours(218)), IsEmpty());
+  EXPECT_THAT(
+      Later(absl::Hours(241)),
+      ElementsAre("error: the file f: the certificate has expired at 1970-01-11T00:00:00+00:00: connections go "
+                  "on, but no new one is possible until it is renewed"));
+  EXPECT_THAT(Later(absl::Hours(242)), IsEmpty());
+}
+
+TEST_F(CredentialNewsTest, ARenewedOneBeginsAnew) {
+  Later(absl::Hours(241));
+  Read("second");
+  EXPECT_THAT(Later(absl::Hours(242)), IsEmpty());
+  EXPECT_EQ(Later(absl::Hours(470)).size(), 1u);
+}
+
+}  // namespace
+}  // namespace muster::rendezvous
