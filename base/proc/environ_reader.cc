@@ -1,5 +1,8 @@
 #include "base/proc/environ_reader.h"
 
+#include <unistd.h>
+
+#include <cstdlib>
 #include <deque>
 
 #include "base/proc/marker.h"
@@ -128,8 +131,12 @@ size_t EnvironReader::Await(Batch* batch, const std::vector<pid_t>& pids, Answer
 }
 
 EnvironReader& MarkerReader() {
-  static EnvironReader* const reader =
-      new EnvironReader([](pid_t pid) { return StartEnvironment(pid, kMarkerVariable); });
+  static EnvironReader* const reader = new EnvironReader([](pid_t pid) -> absl::StatusOr<std::string> {
+    if (pid != getpid()) return StartEnvironment(pid, kMarkerVariable);
+    const char* const own = std::getenv(kMarkerVariable);  // /proc may not show it: see KeepMemoryPrivate
+    if (own == nullptr) return absl::NotFoundError(kMarkerVariable);
+    return std::string(own);
+  });
   return *reader;
 }
 
