@@ -8,12 +8,19 @@ import unittest
 import authority
 import cluster
 from cluster import ClusterTest, kill, node_command, plain_environment, wait_until
+from test_sidecar import Pods
 
 OLD = "the-old-token-of-22-characters"
 NEW = "the-new-token-of-22-characters"
 LONG_LEASE = ["--lease", "10s"]
 OTHER_USER = ["setpriv", "--reuid", "12345", "--regid", "12345", "--clear-groups"]
 STAYS = "what was read before stays in use until it is corrected"
+
+
+def write(path, text, mode=0o600):
+    """In place, as an editor does it."""
+    path.write_text(text)
+    path.chmod(mode)
 
 
 class Files(ClusterTest):
@@ -30,8 +37,7 @@ class Files(ClusterTest):
         return done.returncode, done.stderr
 
     def write(self, text, mode=0o600):
-        self.file.write_text(text)
-        self.file.chmod(mode)
+        write(self.file, text, mode)
         return ["--token-file", str(self.file)]
 
     def test_a_file_that_others_can_write_is_refused(self):
@@ -77,10 +83,7 @@ class Files(ClusterTest):
 
 class Tokens(ClusterTest):
     def write(self, place, text, mode=0o600):
-        """In place, as an editor does it."""
-        path = self.job.folder / f"token{place}"
-        path.write_text(text)
-        path.chmod(mode)
+        write(self.job.folder / f"token{place}", text, mode)
 
     def start(self, place):
         return self.job.start(place, options=["--token-file", os.path.relpath(self.job.folder / f"token{place}")])
@@ -307,6 +310,59 @@ class Certificates(ClusterTest):
         node = self.job.start(0, options=options)
         self.assertEqual(65, node.exit_code())
         self.assertTrue(node.said("--tls-key .*: users other than its owner can write it .mode 0660.: chmod 600"))
+
+
+@unittest.skipUnless(os.geteuid() == 0, "only root makes PID namespaces")
+class TwoContainers(ClusterTest):
+    """The sidecar has the files; a host with a token file demands a token of its sidecar, too."""
+
+    def run_with(self, training, sidecar):
+        job = self.cluster(2, kind=Pods, options=LONG_LEASE)
+        for pod in job.pods:
+            pod.start_training(options=training(job, pod.place))
+            pod.start_sidecar(options=sidecar(job, pod.place))
+        return job, job.wait_for_round(0)
+
+    def replace_sidecar(self, pod, options):
+        kill(pod.sidecar.process.pid)
+        pod.sidecar.exit_code()
+        pod.start_sidecar(options=options)
+        wait_until("the new sidecar's agent", lambda: pod.sidecar.said("has reconnected to the coordinator"))
+
+    def check_undisturbed(self, job, starts):
+        job.open_gate()
+        for pod in job.pods:
+            self.assertEqual([0, 0], pod.exit_codes())
+        self.assertEqual(starts, job.wait_for_round(0), "the same workers, by pid")
+
+    def test_tokens_change_under_a_running_job(self):
+        def token(job, place):
+            path = job.folder / f"token{place}"
+            if not path.exists():
+                write(path, OLD)
+            return ["--token-file", str(path)]
+        job, starts = self.run_with(token, token)
+        for text, shown in ((f"{NEW}\n{OLD}\n", "both of its tokens"), (NEW, "its token")):
+            for pod in job.pods:
+                write(job.folder / f"token{pod.place}", text)
+            for pod in job.pods:
+                wait_until("the new tokens", lambda: pod.sidecar.said(f"it has changed: new connections use {shown}"))
+        pod = job.pods[1]
+        self.replace_sidecar(pod, token(job, 1))
+        self.assertTrue(pod.training.said("the token file .*/token1 has changed"))
+        self.check_undisturbed(job, starts)
+
+    @unittest.skipUnless(authority.is_there(), "needs the openssl command")
+    def test_certificates_are_the_sidecars_matter(self):
+        made = {}
+        def certificate(job, place):
+            if not made:
+                made[None] = authority.Authority(job.folder / "authority")
+            return made[None].issue(job.folder / f"node{place}")
+        job, starts = self.run_with(lambda job, place: [], certificate)
+        self.assertFalse(job.pods[0].sidecar.said("no token is set"))
+        self.replace_sidecar(job.pods[1], certificate(job, 1))
+        self.check_undisturbed(job, starts)
 
 
 if __name__ == "__main__":

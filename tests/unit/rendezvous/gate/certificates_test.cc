@@ -3,11 +3,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <openssl/ssl.h>
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/io/event_loop.h"
 #include "rendezvous/gate/plain.h"
+#include "rendezvous/gate/tls_codec.h"
 #include "tests/unit/rendezvous/gate/certificate_maker.h"
 
 namespace muster::rendezvous {
@@ -201,6 +204,25 @@ TEST(CertificatesTest, AClientWithoutACertificateIsRefused) {
   const Meeting with_token = Meet(server, token);
   EXPECT_FALSE(with_token.server->ready() || with_token.client->ready());
   EXPECT_FALSE(with_token.server_status.ok());
+}
+
+// It speaks TLS, shows nothing and believes everything.
+class NoProof : public TlsProof {
+ public:
+  void Attach(SSL* ssl) override { SSL_set_verify(ssl, SSL_VERIFY_NONE, nullptr); }
+  absl::Status Check(SSL* /*ssl*/) const override { return absl::OkStatus(); }
+  absl::Status WhyRefused(SSL* /*ssl*/, int alert) const override {
+    return absl::UnauthenticatedError(absl::StrCat("alert ", alert));
+  }
+  absl::Status WhyNoTls(std::string* /*answer*/) const override { return absl::OkStatus(); }
+  size_t max_handshake_bytes() const override { return 1 << 20; }
+};
+
+TEST(CertificatesTest, AClientThatShowsNothingIsRefused) {
+  const auto server = Trusting(Texts({}), Name(), TlsRole::kPrimary);
+  auto client = MakeTlsCodec(MakeTlsContext(TLS_client_method()), std::make_unique<NoProof>(), false);
+  ExpectRefusal(Meeting(server->Accept(), std::move(client)),
+                "it shows no certificate: give it --tls-cert, --tls-key and --tls-ca", "alert 116");
 }
 
 TEST(CertificatesTest, ANodeWithACertificateHearsThatTheJobHasNone) {
