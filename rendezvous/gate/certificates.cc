@@ -15,10 +15,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/crypto/openssl_start.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "base/utf8.h"
-#include "base/crypto/openssl_start.h"
 #include "rendezvous/gate/plain.h"
 #include "rendezvous/gate/tls_codec.h"
 
