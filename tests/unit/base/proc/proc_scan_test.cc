@@ -12,8 +12,8 @@ TEST(ProcHidesProcessesTest, OnlyAnOptionOfProcCounts) {
   EXPECT_FALSE(ProcHidesProcesses("proc /jail/proc proc rw,hidepid=2 0 0\nproc /proc proc rw 0 0\n"));
   EXPECT_FALSE(ProcHidesProcesses(""));
   for (const char* value : {"1", "2", "4", "noaccess", "invisible", "ptraceable"}) {
-    EXPECT_TRUE(ProcHidesProcesses(std::string("sys /sys sysfs rw 0 0\nproc /proc proc rw,gid=4,hidepid=") + value +
-                                   ",nosuid 0 0\n"))
+    EXPECT_TRUE(ProcHidesProcesses(std::string("sys /sys sysfs rw 0 0\nproc /proc proc rw,gid=4,hidepid=") +
+                                   value + ",nosuid 0 0\n"))
         << value;
   }
 }

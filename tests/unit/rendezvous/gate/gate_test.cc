@@ -300,9 +300,7 @@ TEST_F(GateTest, NewConnectionsNeedTheNewestTokensAndOldOnesStay) {
   const std::string next = "the-next-token-of-22-characters";
   const auto live = WithTokens({kToken});
   Open(live);
-  const auto before = Dial(With(kToken));
-  const std::optional<OwnedFd> client = before->connected.Take(), server = connections_.Take();
-  ASSERT_TRUE(client && server);
+  const Joined before = Join(With(kToken));
   live->Replace(TokenCredentials({next}, "run"));
   const auto with_old = Dial(With(kToken));
   const std::optional<absl::Status> refused = with_old->ended.Take();
@@ -310,7 +308,9 @@ TEST_F(GateTest, NewConnectionsNeedTheNewestTokensAndOldOnesStay) {
   EXPECT_TRUE(absl::IsUnauthenticated(*refused)) << *refused;
   const auto with_new = Dial(With(next));
   EXPECT_TRUE(with_new->connected.Take() && connections_.Take());
-  ExpectExchange(*client, *server);
+  Answer(before);
+  WriteTo(before.ours, kSettingsFrame);
+  EXPECT_EQ(ReadFrom(before.theirs, kSettingsFrame.size()), kSettingsFrame);
 }
 
 }  // namespace

@@ -68,7 +68,7 @@ class ImpostorTest : public WireTest, public testing::WithParamInterface<const c
  protected:
   std::unique_ptr<Server> ServeWith(const std::string& token) {
     ServerOptions options = Options();
-    options.token = token;
+    if (!token.empty()) options.credentials = WithToken(token);
     return Serve(options);
   }
 };
