@@ -268,14 +268,15 @@ void AgentProcess::WatchOtherContainer() {
 
 bool AgentProcess::Begin(const v1::HostStatus& first) {
   host_ = first;
-  if (host_.config().split()) TakeOwnCredentials(host_.mutable_config());
-  config_ = host_.config();
+  const v1::NodeConfig& given = host_.config();
   InitLog({.level = LevelByVariable(),
            .writer = &writer_,
-           .quiet_fd = config_.log_split() ? STDOUT_FILENO : STDERR_FILENO,
-           .json = config_.log_json(),
-           .run_id = config_.run_id(),
-           .host = config_.hostname()});
+           .quiet_fd = given.log_split() ? STDOUT_FILENO : STDERR_FILENO,
+           .json = given.log_json(),
+           .run_id = given.run_id(),
+           .host = given.hostname()});
+  if (given.split()) TakeOwnCredentials(host_.mutable_config());
+  config_ = host_.config();
   UpdateLogContext(host_.memory().last());
   if (!TakeCredentials()) return false;
   coordinator_ = std::make_unique<LocalCoordinator>(&loop_, host_, credentials_->credentials(),

@@ -34,8 +34,7 @@ struct Visitor {
 };
 
 // Listens, and removes what an earlier host has left at this path. Who may connect chooses what runs here: see
-// SocketModeAt. FailedPrecondition: the path is unusable, or
-// another host listens there.
+// SocketModeAt. FailedPrecondition: the path is unusable, or another host listens there.
 absl::StatusOr<OwnedFd> ListenForAgent(const std::string& path);
 
 // Blocks until a sidecar has come. Whoever connects and says something else is sent away. health: from

@@ -21,6 +21,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "base/io/read_to_end.h"
 #include "base/mutex.h"
 #include "base/status_macros.h"
 #include "base/time.h"
@@ -35,7 +36,6 @@ constexpr absl::Duration kReapTimeout = absl::Seconds(2);
 // How long EndCommands() waits for a command that is being started. An exec that hangs in a file system is left
 // behind.
 constexpr absl::Duration kStartLimit = absl::Seconds(1);
-constexpr size_t kReadChunkBytes = 16 << 10;
 
 BootTime Now() {
   timespec now;
@@ -242,17 +242,9 @@ absl::StatusOr<std::string> ReadRegularFile(const std::string& path, size_t max_
   if (fstat(file.get(), &about) != 0) return FromErrno(errno, path);
   if (!S_ISREG(about.st_mode)) return absl::FailedPreconditionError(path + ": not a regular file");
   std::string text;
-  std::array<char, kReadChunkBytes> chunk;
-  while (true) {
-    const ssize_t count = read(file.get(), chunk.data(), chunk.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return FromErrno(errno, path);
-    if (count == 0) return text;
-    text.append(chunk.data(), static_cast<size_t>(count));
-    if (text.size() > max_bytes) {
-      return absl::ResourceExhaustedError(absl::StrCat(path, ": more than ", max_bytes, " bytes"));
-    }
-  }
+  if (const int error = muster::ReadToEnd(file.get(), max_bytes, &text); error != 0) return FromErrno(error, path);
+  if (text.size() <= max_bytes) return text;
+  return absl::ResourceExhaustedError(absl::StrCat(path, ": more than ", max_bytes, " bytes"));
 }
 
 absl::StatusOr<CommandResult> RunCommand(const std::vector<std::string>& argv, absl::Duration limit) {

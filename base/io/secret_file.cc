@@ -5,7 +5,6 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <filesystem>
 #include <system_error>
@@ -13,28 +12,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/io/owned_fd.h"
+#include "base/io/read_to_end.h"
 #include "base/status_macros.h"
 
 namespace muster {
 namespace {
 
-constexpr size_t kReadBytes = 4096;
-
 std::string Shown(mode_t mode) { return absl::StrFormat("mode %04o", mode & 07777); }
-
-absl::StatusOr<std::string> ReadToEnd(int fd, size_t max_bytes) {
-  std::string text;
-  std::array<char, kReadBytes> chunk;
-  while (true) {
-    const ssize_t got = read(fd, chunk.data(), chunk.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return absl::ErrnoToStatus(errno, "the file cannot be read");
-    if (got == 0) return text;
-    text.append(chunk.data(), static_cast<size_t>(got));
-    if (text.size() > max_bytes)
-      return absl::FailedPreconditionError(absl::StrCat("expected at most ", max_bytes, " bytes"));
-  }
-}
 
 }  // namespace
 
@@ -82,7 +66,12 @@ absl::StatusOr<SecretFile> ReadSecretFile(const std::string& path, FileKind kind
   SecretFile file{.text = {},
                   .path = std::filesystem::absolute(path, unknown).string(),
                   .warning = WarningAbout(facts, kind, path)};
-  ASSIGN_OR_RETURN(file.text, ReadToEnd(fd.get(), max_bytes));
+  if (const int error = ReadToEnd(fd.get(), max_bytes, &file.text); error != 0) {
+    return absl::ErrnoToStatus(error, "the file cannot be read");
+  }
+  if (file.text.size() > max_bytes) {  // it has grown
+    return absl::FailedPreconditionError(absl::StrCat("expected at most ", max_bytes, " bytes"));
+  }
   return file;
 }
 

@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/io/owned_fd.h"
+#include "base/io/read_to_end.h"
 #include "base/status_macros.h"
 
 namespace muster {
@@ -22,7 +23,6 @@ namespace {
 
 constexpr int kMaxLinks = 40;  // as the kernel allows
 constexpr mode_t kFileMode = 0644;
-constexpr size_t kReadBytes = 16 * 1024;
 
 // What a path leads to: a name in a folder. The name is no link.
 struct Place {
@@ -171,14 +171,8 @@ absl::StatusOr<std::string> ReadWholeFile(const std::string& path, size_t max_by
   ASSIGN_OR_RETURN(const OwnedFd fd, Open(place, O_RDONLY, path, &info));
   if (!S_ISREG(info.st_mode)) return absl::FailedPreconditionError(absl::StrCat(path, " is not a regular file"));
   std::string content;
-  while (content.size() <= max_bytes) {
-    char bytes[kReadBytes];
-    const ssize_t got = read(fd.get(), bytes, sizeof(bytes));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return Fault("reading", path);
-    if (got == 0) return content;
-    content.append(bytes, static_cast<size_t>(got));
-  }
+  if (ReadToEnd(fd.get(), max_bytes, &content) != 0) return Fault("reading", path);
+  if (content.size() <= max_bytes) return content;
   return absl::ResourceExhaustedError(absl::StrCat(path, " has more than ", max_bytes, " bytes"));
 }
 

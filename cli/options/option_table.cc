@@ -99,13 +99,12 @@ const std::vector<OptionSpec>& RunOptions() {
        Into(&MembershipSettings::source, ParseSource)},
       {"token-file", "FILE", kMembership, kJob,
        "File that holds the token, the job's shared secret; in place of the variable MUSTER_TOKEN. It may be "
-       "replaced "
-       "during the job, and may hold two, one per line: the new one and the one before it. Default: none.",
+       "replaced during the job, and may hold two, one per line: the new one and the one before it. Default: "
+       "none.",
        Into(&MembershipSettings::token_file, Text)},
       {"tls-cert", "FILE", kMembership, kJob,
        "Certificate of this node in PEM form, followed by those between it and its authority; in place of a "
-       "token, and "
-       "with --tls-key and --tls-ca. All three files may be replaced during the job. Default: none.",
+       "token, and with --tls-key and --tls-ca. All three files may be replaced during the job. Default: none.",
        Into(&MembershipSettings::tls_cert, Text)},
       {"tls-key", "FILE", kMembership, kJob, "Private key of the certificate in PEM form, without a passphrase.",
        Into(&MembershipSettings::tls_key, Text)},

@@ -192,8 +192,7 @@ class CertificateProof : public TlsProof {
       case SSL_AD_UNKNOWN_CA:
         return absl::UnauthenticatedError(
             "this node's certificate is of an authority that the coordinator does not know: use certificates of "
-            "one "
-            "authority on all nodes");
+            "one authority on all nodes");
       case SSL_AD_BAD_CERTIFICATE:
       case SSL_AD_UNSUPPORTED_CERTIFICATE:
       case SSL_AD_CERTIFICATE_UNKNOWN:

@@ -81,20 +81,23 @@ class Files(ClusterTest):
         self.assertIn("a token is set, too (MUSTER_TOKEN)", said)
 
 
-class Tokens(ClusterTest):
-    def write(self, place, text, mode=0o600):
-        write(self.job.folder / f"token{place}", text, mode)
-
-    def start(self, place):
-        return self.job.start(place, options=["--token-file", os.path.relpath(self.job.folder / f"token{place}")])
-
-    def taken_up(self, place, pattern, count=1):
+class Renewal(ClusterTest):
+    """A running job, `self.job`, whose nodes get other credentials."""
+    def said(self, place, pattern, count=1):
         node = self.job.nodes[place]
         wait_until(f"node {place} says {pattern}", lambda: len(node.said(pattern)) >= count)
 
     def reconnect(self, place, count):
         kill(self.job.nodes[place].agent())
-        self.taken_up(place, "has reconnected to the coordinator", count)
+        self.said(place, "has reconnected to the coordinator", count)
+
+
+class Tokens(Renewal):
+    def write(self, place, text, mode=0o600):
+        write(self.job.folder / f"token{place}", text, mode)
+
+    def start(self, place):
+        return self.job.start(place, options=["--token-file", os.path.relpath(self.job.folder / f"token{place}")])
 
     def test_tokens_change_node_by_node_while_a_job_runs(self):
         self.job = job = self.cluster(2, options=[*LONG_LEASE, "--max-node-losses", "2"])
@@ -105,18 +108,18 @@ class Tokens(ClusterTest):
 
         # First the new one and the old one everywhere, in any order. Node 1 shows the new one, in vain, then the old one.
         self.write(1, f"{NEW}\n{OLD}\n")
-        self.taken_up(1, "the token file .*/token1: it has changed: new connections use both of its tokens")
+        self.said(1, "the token file .*/token1: it has changed: new connections use both of its tokens")
         self.reconnect(1, 1)
 
         bad = {f"{NEW}\n{OLD}\n{OLD}\n": "line 3 is one token too many", "": "the file is empty",
                "short": "line 1: expected at least 22 characters, not 5"}
         for text, why in bad.items():
             self.write(0, text)
-            self.taken_up(0, f"the token file .*/token0: {why}.*{STAYS}")
+            self.said(0, f"the token file .*/token0: {why}.*{STAYS}")
         self.write(0, NEW, 0o666)
-        self.taken_up(0, f"users other than its owner can write it .mode 0666.*{STAYS}")
+        self.said(0, f"users other than its owner can write it .mode 0666.*{STAYS}")
         (job.folder / "token0").unlink()
-        self.taken_up(0, f"the file cannot be read: No such file or directory; {STAYS}")
+        self.said(0, f"the file cannot be read: No such file or directory; {STAYS}")
         self.reconnect(1, 2)
 
         # Then the new one alone. The first node's file is a link that is swapped, as Kubernetes does it.
@@ -126,13 +129,13 @@ class Tokens(ClusterTest):
             (job.folder / name / "token").chmod(0o600)
         (job.folder / "data").symlink_to("both")
         (job.folder / "token0").symlink_to("data/token")
-        self.taken_up(0, "token0: it has changed: new connections use both of its tokens")
+        self.said(0, "token0: it has changed: new connections use both of its tokens")
         self.write(1, NEW)
-        self.taken_up(1, "token1: it has changed: new connections use its token")
+        self.said(1, "token1: it has changed: new connections use its token")
         self.reconnect(1, 3)
         (job.folder / "data.new").symlink_to("new")
         os.replace(job.folder / "data.new", job.folder / "data")
-        self.taken_up(0, "token0: it has changed: new connections use its token")
+        self.said(0, "token0: it has changed: new connections use its token")
         self.reconnect(1, 4)
         self.assertEqual(starts, job.wait_for_round(0), "the same workers, by pid")
         self.assertEqual({0}, {record["restart"] for record in job.records()})
@@ -160,9 +163,9 @@ class Tokens(ClusterTest):
         starts = job.wait_for_round(0)
         for place in (1, 0):
             self.write(place, NEW)
-            self.taken_up(place, "new connections use its token")
+            self.said(place, "new connections use its token")
         kill(job.nodes[0].agent())  # with the coordinator
-        self.taken_up(1, "has reconnected to the coordinator")
+        self.said(1, "has reconnected to the coordinator")
         job.open_gate()
         self.assertEqual({0: 0, 1: 0}, job.exit_codes())
         self.assertEqual(starts, job.wait_for_round(0))
@@ -203,7 +206,7 @@ class Hidden(ClusterTest):
 
 
 @unittest.skipUnless(authority.is_there(), "needs the openssl command")
-class Certificates(ClusterTest):
+class Certificates(Renewal):
     def setUp(self):
         self.job = self.cluster(2, options=LONG_LEASE)
         self.authority = authority.Authority(self.job.folder / "authority")
@@ -215,14 +218,6 @@ class Certificates(ClusterTest):
         for place in (0, 1):
             self.job.start(place, options=self.authority.issue(self.folder(place), **certificate))
         return self.job.wait_for_round(0)
-
-    def said(self, place, pattern, count=1):
-        node = self.job.nodes[place]
-        wait_until(f"node {place} says {pattern}", lambda: len(node.said(pattern)) >= count)
-
-    def reconnect(self, place, count):
-        kill(self.job.nodes[place].agent())
-        self.said(place, "has reconnected to the coordinator", count)
 
     def check_undisturbed(self, starts):
         self.job.open_gate()

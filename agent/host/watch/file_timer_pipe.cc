@@ -95,15 +95,15 @@ absl::StatusOr<FileTimerPipe::Opened> FileTimerPipe::MakePipe(const std::string&
   pipe.path = path;
   // Opened for writing, too, so that there is no end of file when the last writer closes it.
   pipe.fd.Reset(open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
+  if (!pipe.fd.valid()) {
+    absl::Status status = absl::ErrnoToStatus(errno, absl::StrCat("opening the pipe ", path));
+    unlink(path.c_str());
+    return status;
+  }
   struct stat info {};
   const bool ours = fstat(pipe.fd.get(), &info) == 0 && S_ISFIFO(info.st_mode) && info.st_uid == geteuid();
-  if (pipe.fd.valid() && !ours) {
-    return absl::PermissionDeniedError(absl::StrCat("another process has just replaced the pipe ", path));
-  }
   if (ours) return pipe;
-  absl::Status status = absl::ErrnoToStatus(errno, absl::StrCat("opening the pipe ", path));
-  unlink(path.c_str());
-  return status;
+  return absl::PermissionDeniedError(absl::StrCat("another process has just replaced the pipe ", path));
 }
 
 absl::StatusOr<FileTimerPipe::Opened> FileTimerPipe::OpenPrivate() {

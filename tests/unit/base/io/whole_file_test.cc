@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "gmock/gmock.h"
+#include "tests/unit/test_folder.h"
 
 namespace muster {
 namespace {
@@ -20,27 +21,6 @@ using ::testing::HasSubstr;
 
 constexpr uid_t kOther = 104'243;  // another user
 
-class Folder {
- public:
-  Folder() {
-    std::string pattern = (fs::temp_directory_path() / "muster-test-XXXXXX").string();
-    path_ = mkdtemp(pattern.data());
-  }
-  ~Folder() { fs::remove_all(path_); }
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-  size_t entries() const { return static_cast<size_t>(std::distance(fs::directory_iterator(path_), {})); }
-
- private:
-  fs::path path_;
-};
-
-std::string Content(const std::string& path) {
-  std::ifstream file(path);
-  std::ostringstream content;
-  content << file.rdbuf();
-  return content.str();
-}
-
 class WholeFileTest : public ::testing::Test {
  protected:
   // As in /tmp, others may write here, but not remove what is ours.
@@ -48,7 +28,7 @@ class WholeFileTest : public ::testing::Test {
   // Makes it another user's; false: this process may not do that.
   static bool GiveAway(const std::string& path) { return lchown(path.c_str(), kOther, kOther) == 0; }
 
-  const Folder folder;
+  const TestFolder folder;
 };
 
 TEST_F(WholeFileTest, CreatesOrReplacesTheFileWithoutLeftovers) {

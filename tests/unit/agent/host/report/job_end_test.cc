@@ -15,32 +15,12 @@
 
 #include "agent/host/report/failure_details.h"
 #include "base/console/stderr_tail.h"
+#include "tests/unit/test_folder.h"
 
 namespace muster::host {
 namespace {
 
 namespace fs = std::filesystem;
-
-class Folder {
- public:
-  Folder() {
-    std::string pattern = (fs::temp_directory_path() / "muster-test-XXXXXX").string();
-    path_ = mkdtemp(pattern.data());
-  }
-  ~Folder() { fs::remove_all(path_); }
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-  size_t entries() const { return static_cast<size_t>(std::distance(fs::directory_iterator(path_), {})); }
-
- private:
-  fs::path path_;
-};
-
-std::string Content(const std::string& path) {
-  std::ifstream file(path);
-  std::ostringstream content;
-  content << file.rdbuf();
-  return content.str();
-}
 
 TEST(ReportPathTest, EachNodeMayHaveItsOwnPath) {
   JobEnd end;
@@ -54,7 +34,7 @@ TEST(ReportPathTest, EachNodeMayHaveItsOwnPath) {
 }
 
 TEST(StreamAtTest, AStreamsFileIsRecognizedByAnyName) {
-  const Folder folder;
+  const TestFolder folder;
   { const std::ofstream log(folder / "log"), other(folder / "other"); }
   ASSERT_EQ(symlink("log", (folder / "link").c_str()), 0);
   ASSERT_EQ(link((folder / "log").c_str(), (folder / "hard").c_str()), 0);
@@ -69,7 +49,7 @@ TEST(StreamAtTest, AStreamsFileIsRecognizedByAnyName) {
 
 // The caller writes reports for a stream itself, so that they follow the lines before them.
 TEST(ReportsTest, AStreamsFileIsLeftToTheCaller) {
-  const Folder folder;
+  const TestFolder folder;
   std::ofstream(folder / "log") << "a line\n";
   struct stat before = {}, after = {};
   ASSERT_EQ(stat((folder / "log").c_str(), &before), 0);
@@ -96,7 +76,7 @@ TEST(ReportsTest, AStreamsFileIsLeftToTheCaller) {
 }
 
 TEST(WriteReportsTest, OneFailedReportStopsNoOther) {
-  const Folder folder;
+  const TestFolder folder;
   std::ofstream(folder / "log") << "";
   JobEnd end;
   end.exit_code = 3;
@@ -152,7 +132,7 @@ TEST(StderrTailTest, KeepsTheEndOfMuchOutputInLittleMemory) {
 }
 
 TEST(LastLinesOfFileTest, TheFilesEndIsRead) {
-  const Folder folder;
+  const TestFolder folder;
   std::ofstream(folder / "stderr.log") << Lines(1, 50'000);
   EXPECT_EQ(LastLinesOfFile(folder / "stderr.log"), LastLines(Lines(49'000, 50'000)));
   EXPECT_EQ(LastLinesOfFile(folder / "none"), "");
@@ -163,7 +143,7 @@ TEST(LastLinesOfFileTest, TheFilesEndIsRead) {
 // ---- last words ----
 
 TEST(FailureDetailsTest, TheErrorFileExplainsAFailureAndAReasonOfOursStandsBeforeIt) {
-  const Folder folder;
+  const TestFolder folder;
   std::ofstream(folder / "error.json") << R"({"message": "own words", "timestamp": 17})";
   FailureDetails details;
   details.Expect(2, {.error_file = folder / "error.json", .kept = true, .stderr_file = "", .tail = nullptr});
@@ -182,7 +162,7 @@ TEST(FailureDetailsTest, TheErrorFileExplainsAFailureAndAReasonOfOursStandsBefor
 }
 
 TEST(FailureDetailsTest, APrivateFilesPathIsNotShownAndAFileThatIsNotThereIsNone) {
-  const Folder folder;
+  const TestFolder folder;
   std::ofstream(folder / "error.json") << R"({"message": "own words"})";
   FailureDetails details;
   details.Expect(0, {.error_file = folder / "error.json", .kept = false, .stderr_file = "", .tail = nullptr});
@@ -196,7 +176,7 @@ TEST(FailureDetailsTest, APrivateFilesPathIsNotShownAndAFileThatIsNotThereIsNone
 }
 
 TEST(FailureDetailsTest, AWorkerIsDoneIfItsFileIsThere) {
-  const Folder folder;
+  const TestFolder folder;
   std::ofstream(folder / "done-0") << "";
   FailureDetails details;
   for (const int local_rank : {0, 1}) {
@@ -249,7 +229,7 @@ class SilentFileSystem {
 };
 
 TEST(FailureDetailsTest, AFileSystemThatDoesNotAnswerIsWaitedForOnceInARound) {
-  const Folder folder;
+  const TestFolder folder;
   std::ofstream(folder / "stderr.log") << "of the file\n";
   SilentFileSystem silent;
   FailureDetails details(silent.reader());
@@ -290,7 +270,7 @@ TEST(FailureDetailsTest, NobodyWaitsForTheFileOfTheLastOutput) {
 }
 
 TEST(FailureDetailsTest, TheOutputIsThePipesElseTheFiles) {
-  const Folder folder;
+  const TestFolder folder;
   std::ofstream(folder / "stderr.log") << "of the file\n";
   FailureDetails details;
   const auto tail = std::make_shared<StderrTail>();
