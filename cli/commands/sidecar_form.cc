@@ -71,12 +71,12 @@ absl::Status TakeCertificates(const MembershipSettings& s, bool has_tokens, std:
   if (!s.tls_cert) return absl::OkStatus();
   if (has_tokens)
     return Fault(*s.tls_cert, absl::StrCat("a token is set, too (", kTokenVariable, "): choose one"));
-  const auto take = [warning](const Setting<std::string>& file, FileKind kind, const char* variable) {
-    const absl::StatusOr<SecretFile> content =
-        ReadSecretFile(file.value, kind, rendezvous::kMaxCertificateFileBytes);
-    if (!content.ok()) return WrongFile(file, content.status());
-    if (!content->warning.empty()) *warning = absl::StrCat(file.source, " ", file.text, ": ", content->warning);
-    setenv(variable, content->path.c_str(), 1);
+  const auto take = [warning](const Setting<std::string>& file, FileKind kind,
+                              const char* variable) -> absl::Status {
+    ASSIGN_OR_RETURN(const SecretFile content,
+                     ReadNamedFile(file, kind, rendezvous::kMaxCertificateFileBytes, ReadSecretFile));
+    if (!content.warning.empty()) *warning = content.warning;
+    setenv(variable, content.path.c_str(), 1);
     return absl::OkStatus();
   };
   setenv(kTlsNameVariable, s.tls_name->value.c_str(), 1);

@@ -356,8 +356,7 @@ const std::vector<VariableSpec>& OwnVariables() {
   static const auto* const table = new std::vector<VariableSpec>{
       {"TOKEN",
        "Shared secret: the primary refuses nodes without it, and connections are encrypted. A file (--token-file) "
-       "is "
-       "better: it can be replaced during the job."},
+       "is better: it can be replaced during the job."},
       {"LOG_LEVEL", "Log level: debug, info, warning or error. Default: info."},
       {"SUBDOMAIN",
        "Kubernetes: the headless Service that gives the pods their names, if /etc/hosts does not have it."},

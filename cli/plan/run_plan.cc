@@ -141,14 +141,12 @@ class Planner {
     v1::Certificates* const files = config_->mutable_certificates();
     files->set_name(s.tls_name->value);
     const auto take = [this](const Setting<std::string>& file, FileKind kind, std::string* path,
-                             std::string* text) {
-      absl::StatusOr<SecretFile> content =
-          machine_.read_secret(file.value, kind, rendezvous::kMaxCertificateFileBytes);
-      if (!content.ok()) return WrongFile(file, content.status());
-      *path = content->path;
-      *text = content->text;
-      if (!content->warning.empty())
-        WarnOf(absl::StrCat(ShownWithValue(file.source, file.text), ": ", content->warning));
+                             std::string* text) -> absl::Status {
+      ASSIGN_OR_RETURN(const SecretFile content,
+                       ReadNamedFile(file, kind, rendezvous::kMaxCertificateFileBytes, machine_.read_secret));
+      *path = content.path;
+      *text = content.text;
+      WarnOf(content.warning);
       return absl::OkStatus();
     };
     RETURN_IF_ERROR(take(*s.tls_cert, FileKind::kPublic, files->mutable_cert_file(), files->mutable_cert()));

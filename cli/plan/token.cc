@@ -7,22 +7,28 @@
 namespace muster::cli {
 namespace {
 
+// 64 or 65 if it cannot be read; 65 if it can be, but its owner or mode is wrong: the command line is right then.
+absl::Status WrongFile(const Setting<std::string>& file, const absl::Status& why) {
+  const Origin blamed = absl::IsFailedPrecondition(why) ? Origin::kMusterVariable : file.origin;
+  return Fault(blamed, file.source, file.text, std::string(AsStd(why.message())));
+}
+
 absl::StatusOr<OwnTokens> TokensIn(const Setting<std::string>& file, const SecretReader& read) {
-  absl::StatusOr<SecretFile> content = read(file.value, FileKind::kSecret, kMaxTokenFileBytes);
-  if (!content.ok()) return WrongFile(file, content.status());
-  absl::StatusOr<std::vector<std::string>> tokens = ParseTokens(content->text);
+  ASSIGN_OR_RETURN(const SecretFile content, ReadNamedFile(file, FileKind::kSecret, kMaxTokenFileBytes, read));
+  absl::StatusOr<std::vector<std::string>> tokens = ParseTokens(content.text);
   if (!tokens.ok()) return Fault(file, std::string(AsStd(tokens.status().message())));
-  OwnTokens own{.tokens = *std::move(tokens), .file = content->path};
-  if (!content->warning.empty())
-    own.warning = absl::StrCat(ShownWithValue(file.source, file.text), ": ", content->warning);
-  return own;
+  return OwnTokens{.tokens = *std::move(tokens), .file = content.path, .warning = content.warning};
 }
 
 }  // namespace
 
-absl::Status WrongFile(const Setting<std::string>& file, const absl::Status& why) {
-  const Origin blamed = absl::IsFailedPrecondition(why) ? Origin::kMusterVariable : file.origin;
-  return Fault(blamed, file.source, file.text, std::string(AsStd(why.message())));
+absl::StatusOr<SecretFile> ReadNamedFile(const Setting<std::string>& file, FileKind kind, size_t max_bytes,
+                                         const SecretReader& read) {
+  absl::StatusOr<SecretFile> content = read(file.value, kind, max_bytes);
+  if (!content.ok()) return WrongFile(file, content.status());
+  if (!content->warning.empty())
+    content->warning = absl::StrCat(ShownWithValue(file.source, file.text), ": ", content->warning);
+  return content;
 }
 
 absl::StatusOr<OwnTokens> TokensOf(const Given<std::string>& file, const Environment& environment,

@@ -36,8 +36,9 @@ inline bool HasCredentials(const v1::NodeConfig& config) {
   return !config.tokens().empty() || config.has_certificates();
 }
 
-// The error for a file of credentials. 64 or 65 if it cannot be read; 65 if it can be, but its owner or mode is
-// wrong: the command line is right then.
-absl::Status WrongFile(const Setting<std::string>& file, const absl::Status& why);
+// A file of credentials that an option or variable names, which the errors and the warning name, too.
+// InvalidArgument or FailedPrecondition: it cannot be read. FailedPrecondition: its owner or mode is wrong.
+absl::StatusOr<SecretFile> ReadNamedFile(const Setting<std::string>& file, FileKind kind, size_t max_bytes,
+                                         const SecretReader& read);
 
 }  // namespace muster::cli
