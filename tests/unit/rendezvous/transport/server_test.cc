@@ -168,7 +168,7 @@ TEST_F(ServerTest, OnlyTheRightTokenIsAccepted) {
   EXPECT_NE(wrong.why.find("the token is not this job's"), std::string::npos) << wrong.why;
   EXPECT_EQ(wrong.connected + missing.connected, 0);
   EXPECT_EQ(attendees_.opened.size(), 1u);
-  ASSERT_EQ(attendees_.turned_away.size(), 2u) << "the primary must log it too";
+  ASSERT_TRUE(Until([&] { return attendees_.turned_away.size() == 2; })) << "the primary must log it too";
   EXPECT_EQ(attendees_.turned_away[0].find("127.0.0.1: "), 0u) << attendees_.turned_away[0];
 }
 
