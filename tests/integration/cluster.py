@@ -133,6 +133,22 @@ def kill(pid, number=signal.SIGKILL):
     return True
 
 
+def threads_stand(pid):
+    try:
+        threads = list(pathlib.Path(f"/proc/{pid}/task").iterdir())
+        return all((thread / "stat").read_text().rsplit(")", 1)[1].split()[0] in "tTZX" for thread in threads)
+    except GONE:
+        return not is_alive(pid)
+
+
+def stop(pid):
+    """Stops a process until SIGCONT. Until one of its threads has taken the signal, the others run on."""
+    if not kill(pid, signal.SIGSTOP):
+        return False
+    wait_until(f"process {pid} stands still", lambda: threads_stand(pid))
+    return True
+
+
 # ---- one node -------------------------------------------------------------------------------------------------------
 
 def node_command(options, program):

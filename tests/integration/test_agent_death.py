@@ -5,7 +5,7 @@ import time
 import unittest
 
 import cluster
-from cluster import ClusterTest, kill, never, process_state, wait_until
+from cluster import ClusterTest, kill, never, process_state, stop, wait_until
 
 ATTACHED = r"agent (\d+) has reconnected"
 FOREIGN_PORT_LIMIT_S = 3.0  # for which a primary that has not served yet waits for another program's port
@@ -62,7 +62,7 @@ class AgentDeath(ClusterTest):
         job, starts = self.running(options=("--lease", "60s"))
         primary = job.nodes[0]
         host, agent = primary.host(), primary.agent()
-        kill(host, signal.SIGSTOP)  # no new agent before the port is taken
+        stop(host)  # no new agent before the port is taken
         kill(agent)
         with socket.socket() as other:
             other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -148,7 +148,7 @@ class AgentDeath(ClusterTest):
         job.start_all()
         starts = job.wait_for_round(0)
         agent = job.nodes[0].agent()
-        kill(agent, signal.SIGSTOP)  # the success cannot be reported
+        stop(agent)  # the success cannot be reported
         job.open_gate("early")
         wait_until("the end of rank 2, collected by its host", lambda: process_state(starts[2]["pid"]) is None)
         kill(agent)
@@ -173,7 +173,7 @@ class AgentDeathWhereThePortDecides(ClusterTest):
         first, second = job.nodes[0], job.nodes[1]
         agents = [first.agent(), second.agent()]
         host = first.host()
-        kill(host, signal.SIGSTOP)  # the other node could take the port now
+        stop(host)  # the other node could take the port now
         for agent in agents:
             kill(agent)
         wait_until("a new agent of the second node", lambda: second.agent() not in (None, agents[1]))

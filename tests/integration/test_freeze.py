@@ -2,7 +2,7 @@
 import signal
 
 import cluster
-from cluster import ClusterTest, InAContainer, kill, process_state, wait_until
+from cluster import ClusterTest, InAContainer, kill, process_state, stop, wait_until
 
 OTHERS = (0, 2)
 
@@ -18,8 +18,7 @@ class Freeze(ClusterTest):
 
     def stop(self, *pids):
         for pid in pids:
-            self.assertTrue(kill(pid, signal.SIGSTOP))
-            wait_until(f"{pid} stands still", lambda pid=pid: process_state(pid) == "T")
+            self.assertTrue(stop(pid))
 
     def check_that_the_others_go_on(self, job, places=OTHERS):
         """The next round starts without overlap, and all its nodes end with 0."""

@@ -6,7 +6,7 @@ import subprocess
 import unittest
 
 import cluster
-from cluster import BINARY, CONTAINER, ClusterTest, Node, descendants, plain_environment, wait_until
+from cluster import BINARY, CONTAINER, ClusterTest, Node, descendants, plain_environment, stop, wait_until
 from test_sidecar import Pods
 
 
@@ -36,7 +36,7 @@ class Health(ClusterTest):
         job = self.cluster(2, nproc=1, prefix=lambda place: CONTAINER)
         job.start_all()
         job.wait_for_round(0)
-        os.kill(job.nodes[1].host(), signal.SIGSTOP)
+        stop(job.nodes[1].host())
         self.assertEqual(0, health(job.nodes[0].main())[0])
         code, why = health(job.nodes[1].main())
         self.assertEqual((69, True), (code, "does not answer: it is stopped, or hangs" in why))

@@ -1,9 +1,8 @@
 """SIGKILL of a node's main process: none of its processes stay, and the others go on."""
-import signal
 import unittest
 
 import cluster
-from cluster import ClusterTest, kill, wait_until
+from cluster import ClusterTest, kill, stop, wait_until
 
 KINDS = ["plain", "setsid", "double_fork", "bash", "daemon_in_bash"]
 
@@ -75,7 +74,7 @@ class HostDeath(ClusterTest):
                 wait_until(f"descendants of kind {kind}", lambda: len(each.descendants_of(kind)) >= 2)
         left = {pid for kind in kinds for pid in job.descendants_of(kind)}
         host, agent = job.nodes[0].host(), job.nodes[0].agent()
-        kill(agent, signal.SIGSTOP)  # otherwise it would end them itself
+        stop(agent)  # otherwise it would end them itself
         kill(host)
         kill(agent)
         wait_until("the end of both", lambda: not cluster.is_alive(host) and not cluster.is_alive(agent))

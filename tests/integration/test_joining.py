@@ -169,7 +169,7 @@ class SilentPeers(ClusterTest):
         job.wait_for_round(0)
         frozen = [job.nodes[1].host(), job.nodes[1].agent()]
         for pid in frozen:
-            cluster.kill(pid, cluster.signal.SIGSTOP)
+            cluster.stop(pid)
         primary = job.nodes[0]
         wait_until("its lease ends", lambda: primary.said(
             r"warning: no other node answered for [\d.]+s \(all are stalled, or this node is cut off\); "

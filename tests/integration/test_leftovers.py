@@ -4,7 +4,6 @@ import os
 import pathlib
 import re
 import shutil
-import signal
 import stat
 import sys
 import tempfile
@@ -39,7 +38,7 @@ class Leftovers(ClusterTest):
     def test_the_next_host_removes_a_dead_nodes_folder(self):
         job, node = self.running(**FILE_TIMER)
         for pid in (node.host(), node.agent()):
-            cluster.kill(pid, signal.SIGSTOP)  # neither sees the other's end
+            cluster.stop(pid)  # neither sees the other's end
         for pid in (node.agent(), node.host()):
             cluster.kill(pid)
         node.exit_code()

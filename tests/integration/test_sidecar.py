@@ -10,7 +10,7 @@ import unittest
 
 import cluster
 from cluster import (CONTAINER, BINARY, TOKEN, Cluster, ClusterTest, Node, arguments_of, descendants, is_alive, kill,
-                     never, plain_environment, wait_until)
+                     never, plain_environment, stop, wait_until)
 
 RECONNECTED = r"agent \d+ has reconnected"
 ONE_SIGNAL_S = 0.3  # longer than the time within which two signals are one
@@ -194,7 +194,7 @@ class Sidecar(ClusterTest):
         job, _ = self.running()
         pod = job.pods[1]
         frozen = pod.agent()
-        kill(frozen, signal.SIGSTOP)
+        stop(frozen)
         self.replaced(pod, frozen)
         self.assertTrue(pod.sidecar.said("the agent does not end: killing it"))
         job.open_gate()

@@ -1,7 +1,6 @@
 """Foreign processes survive: a sweep, the agent of a dead host, the next start of the same run."""
 import pathlib
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -56,7 +55,7 @@ class WithAWorkersEnvironment(StrangersTest):
         stranger = self.another_job(worker)
         host, agent = node.host(), node.agent()
         for pid in (host, agent):
-            cluster.kill(pid, signal.SIGSTOP)  # so that neither sees the other's end
+            cluster.stop(pid)  # so that neither sees the other's end
         for pid in (host, agent):
             cluster.kill(pid)
         node.exit_code()

@@ -5,7 +5,7 @@ import signal
 import unittest
 
 import cluster
-from cluster import BINARY, CONTAINER, ClusterTest, Node, descendants, is_alive, kill, process_state, wait_until
+from cluster import BINARY, CONTAINER, ClusterTest, Node, descendants, is_alive, kill, process_state, stop, wait_until
 
 
 class WhyNotYet(ClusterTest):
@@ -49,7 +49,7 @@ class WhyNotYet(ClusterTest):
         job.start(0)
         node = job.start(1)
         self.said_by(node, "waiting")
-        kill(node.host(), signal.SIGSTOP)
+        stop(node.host())
         kill(node.agent())
         self.said_by(job.nodes[0], rf"waiting.*missing: node 1 \({re.escape(job.addresses[1])}")
 
@@ -96,8 +96,7 @@ class WhatEndedTheJob(ClusterTest):
         """Kills everything at once: neither host nor agent has time to see the other's end."""
         pids = (job.nodes[place].host(), job.nodes[place].agent())
         for pid in pids:
-            kill(pid, signal.SIGSTOP)
-            wait_until(f"{pid} stands still", lambda pid=pid: process_state(pid) == "T")
+            stop(pid)
         for pid in (*pids, *job.workers_of(place)):
             kill(pid)
 

@@ -60,7 +60,7 @@ class ReadSecretFileTest : public ::testing::Test {
   ~ReadSecretFileTest() override { std::filesystem::remove_all(folder_); }
 
   std::string Write(const std::string& name, const std::string& text, mode_t mode) const {
-    const std::string path = folder_ + "/" + name;
+    std::string path = folder_ + "/" + name;
     std::ofstream(path) << text;
     chmod(path.c_str(), mode);
     return path;
