@@ -63,7 +63,7 @@ bool ServesOn(BootTime now, const Job& job, const v1::AgentStatus& status) {
 
 }  // namespace
 
-std::optional<Refusal> WhyRefused(BootTime now, const Job& job, const v1::AgentStatus& status) {
+std::optional<Refusal> WhyRefused(BootTime now, const Job& job, StreamId stream, const v1::AgentStatus& status) {
   if (status.run_id() != job.options.run_id) {
     const std::string own = absl::StrCat("run id '", Foreign(status.run_id()), "'");
     constexpr char kToDo[] = "; set the same --rdzv-id on all nodes";
@@ -79,6 +79,9 @@ std::optional<Refusal> WhyRefused(BootTime now, const Job& job, const v1::AgentS
   }
   if (status.host_id().empty()) return std::nullopt;
   if (const std::string nonsense = Nonsense(status); !nonsense.empty()) return Refusal{nonsense, kExitRefused};
+  if (status.at_primary() && !IsLocal(stream)) {
+    return Refusal{"invalid status: claims to come from the coordinator's own process", kExitRefused};
+  }
   // The other nodes run or ran without it, so the fault is in this node alone, and it exits with its own error.
   if (status.has_cannot_start() && !job.gathering.first_round && !ServesOn(now, job, status)) {
     return Refusal{WhyItCannotStart(job, status), ExitCodeOf(status.cannot_start())};

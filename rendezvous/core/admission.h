@@ -7,6 +7,7 @@
 
 #include "base/time.h"
 #include "muster/v1/rendezvous.pb.h"
+#include "rendezvous/core/effects.h"
 
 namespace muster::rendezvous {
 
@@ -19,6 +20,6 @@ struct Refusal {
 };
 
 // Why the node of this status is refused; nullopt: it is not.
-std::optional<Refusal> WhyRefused(BootTime now, const Job& job, const v1::AgentStatus& status);
+std::optional<Refusal> WhyRefused(BootTime now, const Job& job, StreamId stream, const v1::AgentStatus& status);
 
 }  // namespace muster::rendezvous

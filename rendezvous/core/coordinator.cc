@@ -133,7 +133,7 @@ void Coordinator::NoticeLateness(BootTime now) {
 
 // Refuses strangers, ignores statuses that are out of order, and follows epochs. False: the status is ignored.
 bool Coordinator::Admit(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out) {
-  if (const std::optional<Refusal> refusal = WhyRefused(now, job_, status)) {
+  if (const std::optional<Refusal> refusal = WhyRefused(now, job_, stream, status)) {
     Refuse(stream, status, *refusal, out);
     return false;
   }

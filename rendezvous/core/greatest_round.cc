@@ -9,6 +9,13 @@ namespace muster::rendezvous {
 
 bool GreatestRound::IsKnown() const { return IsSet(round.id()); }
 
+bool GreatestRound::MayBe(const std::string& host_id, int node_rank) const {
+  if (node_rank < 0 || node_rank >= node_count()) return false;
+  if (members.empty()) return true;
+  const auto member = members.find(node_rank);
+  return member != members.end() && member->second == host_id;
+}
+
 void GreatestRound::Become(const v1::Round& greater, BootTime now, bool is_ours) {
   GreatestRound fresh;
   fresh.round = greater;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -19,6 +20,8 @@ struct GreatestRound {
   v1::Round round;          // without a node rank
   RestartLedger counts;     // as sent with it
   uint64_t max_number = 0;  // greatest number of any round seen; kept, so that no number is used twice
+  // Host ids by node rank, if this coordinator made the round; empty: it was learned from reports.
+  std::map<int, std::string> members;
   // Made or continued by this epoch. Before that, another coordinator's members may know more than this one.
   bool owned = false;
   BootTime since = absl::InfinitePast();  // when it was made
@@ -47,6 +50,8 @@ struct GreatestRound {
   const v1::RoundId& id() const { return round.id(); }
   int node_count() const { return round.node_count(); }
   uint64_t number() const { return round.id().number(); }
+  // Whether this host may speak for this node rank: for a round that was made here, only the host that was given it.
+  bool MayBe(const std::string& host_id, int node_rank) const;
 
   // Replaces this round by a greater one, and forgets all that was about this one. is_ours: this coordinator makes
   // it; else an agent has reported it.

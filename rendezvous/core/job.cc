@@ -24,7 +24,8 @@ bool Job::IsReady(const Host& host) const {
 
 bool Job::Claims(const Host& host) const {
   const v1::Round& last = host.status.last();
-  return greatest.IsKnown() && last.has_node_rank() && Same(last.id(), greatest.id());
+  return greatest.IsKnown() && last.has_node_rank() && Same(last.id(), greatest.id()) &&
+         greatest.MayBe(host.status.host_id(), last.node_rank());
 }
 
 bool Job::WasMember(const Host& host) const {

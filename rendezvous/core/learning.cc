@@ -107,9 +107,7 @@ void Coordinator::LearnMembership(BootTime now, const v1::Round& last, Host& hos
     job_.hosts.GivePlaceTo(host.status);
   }
   if (!job_.HasSucceeded(host)) return;
-  if (last.node_rank() >= 0 && last.node_rank() < greatest.node_count()) {
-    greatest.succeeded.insert(last.node_rank());
-  }
+  greatest.succeeded.insert(last.node_rank());
   part.succeeded |= part.in_round;
 }
 

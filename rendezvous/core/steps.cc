@@ -256,6 +256,9 @@ void Coordinator::MakeRound(BootTime now, const std::vector<Candidate>& members,
     host.seat = members[i].seat;
   }
   greatest.Become(rounds.front(), now, true);
+  for (const v1::Round& round : rounds) {
+    greatest.members[round.node_rank()] = members[static_cast<size_t>(round.node_rank())].host_id;
+  }
   greatest.counts = job_.counts;
   gathering.first_round = false;
   gathering.newcomers_since = absl::InfiniteFuture();

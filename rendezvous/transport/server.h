@@ -26,11 +26,9 @@ inline constexpr size_t kMaxStreams = kMostAgents;                          // w
 inline constexpr absl::Duration kLastBytesLimit = absl::Milliseconds(200);  // then, for what was written
 inline constexpr absl::Duration kServerShutdownLimit = absl::Seconds(1);    // after it open calls are cancelled
 
-// Never 0, never used twice.
+// Never 0, never used twice. Counted from 1, so the highest bit, which marks streams within this process
+// (rendezvous/core/effects.h), is never set.
 using StreamId = uint64_t;
-
-// Set in the ids of streams within this process; ids of the server never reach it.
-inline constexpr StreamId kLocalStreamBit = StreamId{1} << 63;
 
 // Called on the loop thread.
 class StreamEvents {

@@ -70,6 +70,7 @@ Session* Cluster::NewSession(AgentProcess* agent, CoordinatorHome* home) {
   session->agent = agent;
   session->home = home;
   session->stream = home->next_stream++;
+  if (home->owner == agent) session->stream |= rendezvous::kLocalStreamBit;
   home->sessions[session->stream] = session;
   return session;
 }

@@ -47,7 +47,6 @@ class Cluster {
   void Join(const std::string& name, int place = -1, v1::Role role = v1::ROLE_TRAINER,
             const std::string& address = "127.0.0.1") {
     Node& node = nodes_[name];
-    node.stream = next_stream_++;
     v1::AgentStatus& s = node.status;
     s.set_protocol(kProtocol);
     s.set_run_id("job");
@@ -59,6 +58,7 @@ class Cluster {
     if (!s.has_whereabouts()) *s.mutable_whereabouts() = Here(name);
     s.set_slots(2);
     if (name == "a" && place < 0) s.set_at_primary(true);  // place 0 is the primary's anyway
+    node.stream = next_stream_++;
     s.set_phase(v1::PHASE_READY);
     if (s.preparing().empty()) {
       s.mutable_offer()->set_host(address);
@@ -79,6 +79,7 @@ class Cluster {
   void Say(const std::string& name) {
     Node& node = nodes_[name];
     node.status.mutable_id()->set_seq(node.status.id().seq() + 1);
+    if (node.status.at_primary() && !IsLocal(node.stream)) node.stream |= kLocalStreamBit;
     if (node.status.has_failure()) {
       node.status.mutable_failure()->set_age_ms(absl::ToInt64Milliseconds(now_ - node.failed_at));
     }
