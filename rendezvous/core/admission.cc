@@ -5,24 +5,10 @@
 #include "base/ids.h"
 #include "rendezvous/core/explain.h"
 #include "rendezvous/core/job.h"
+#include "rendezvous/core/ranges.h"
 
 namespace muster::rendezvous {
 namespace {
-
-bool CountsAreSane(const v1::Round& round) {
-  for (const int count : {round.restart_count(), round.failures(), round.fast_failures(), round.idle_failures(),
-                          round.idle_changes(), round.culprit_streak()}) {
-    if (count < 0 || count > kMaxCount) return false;
-  }
-  const v1::PrimaryEnded& ended = round.primary_ended();
-  if (round.has_primary_ended() && (ended.node_rank() < 0 || ended.node_rank() >= round.node_count() ||
-                                    ended.known_to() < 1 || ended.age_ms() < 0)) {
-    return false;
-  }
-  return round.node_count() >= 0 && round.node_count() <= kMaxNodes && round.largest_node_count() >= 0 &&
-         round.largest_node_count() <= kMaxNodes && round.loss_ages_ms_size() <= kMaxCount &&
-         round.failure_ages_ms_size() <= kMaxFailureAges;
-}
 
 // A status with an unknown value is refused, because a drain would wait for such a host forever.
 std::string UnknownValue(const v1::AgentStatus& status) {
@@ -39,15 +25,13 @@ std::string UnknownValue(const v1::AgentStatus& status) {
 
 // Describes a value that no agent sends, or returns "". Counting up from such a number would overflow.
 std::string Nonsense(const v1::AgentStatus& status) {
-  if (status.epoch().number() > kMaxNumber || status.last().id().number() > kMaxNumber) {
-    return "invalid status: epoch or round number out of range";
+  if (const std::string found = OutOfRange(status); !found.empty()) {
+    return absl::StrCat("invalid status: ", found, "; use one version of muster on all nodes");
   }
-  if (status.has_place() && (status.place() < 0 || status.place() >= kMaxNodes)) {
-    return "invalid status: node number out of range";
-  }
-  if (!CountsAreSane(status.last())) return "invalid status: count out of range";
-  if (status.slots() < 0 || status.slots() > kMaxSlots) {
-    return "invalid status: number of workers out of range";
+  const v1::Round& last = status.last();
+  const v1::PrimaryEnded& ended = last.primary_ended();
+  if (last.has_primary_ended() && (ended.node_rank() >= last.node_count() || ended.known_to() < 1)) {
+    return "invalid status: the farewell is of no member of the round, or was told to nobody";
   }
   return UnknownValue(status);
 }

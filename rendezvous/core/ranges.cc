@@ -1,0 +1,241 @@
+#include "rendezvous/core/ranges.h"
+
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+
+#include <limits>
+#include <unordered_map>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "base/check.h"
+#include "rendezvous/core/options.h"
+
+namespace muster::rendezvous {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::Reflection;
+
+constexpr int64_t kAnyInt64 = std::numeric_limits<int64_t>::max();
+constexpr int64_t kMostNumber = static_cast<int64_t>(kMaxNumber);
+constexpr int64_t kMostSignal = 128;
+constexpr int64_t kMostPort = 65'535;
+constexpr int64_t kMostPid = int64_t{1} << 31;
+
+constexpr absl::string_view kPackage = "muster.v1.";
+
+std::string NameOf(const FieldDescriptor& field) { return field.full_name().substr(kPackage.size()); }
+
+const FieldDescriptor* FieldCalled(const std::string& name) {
+  return v1::AgentStatus::descriptor()->file()->pool()->FindFieldByName(absl::StrCat(kPackage, name));
+}
+
+// The number that is limited: a number itself, or the length of a text. None for messages, enums and booleans.
+struct Value {
+  bool is_limited = false;
+  bool is_beyond = false;  // does not even fit into `number`
+  int64_t number = 0;
+};
+
+Value FromUnsigned(uint64_t number) {
+  const bool beyond = number > static_cast<uint64_t>(kAnyInt64);
+  return {true, beyond, beyond ? kAnyInt64 : static_cast<int64_t>(number)};
+}
+
+Value Single(const Message& message, const Reflection& reflection, const FieldDescriptor* field) {
+  std::string scratch;
+  switch (field->cpp_type()) {
+    case FieldDescriptor::CPPTYPE_INT32:
+      return {true, false, reflection.GetInt32(message, field)};
+    case FieldDescriptor::CPPTYPE_INT64:
+      return {true, false, reflection.GetInt64(message, field)};
+    case FieldDescriptor::CPPTYPE_UINT32:
+      return FromUnsigned(reflection.GetUInt32(message, field));
+    case FieldDescriptor::CPPTYPE_UINT64:
+      return FromUnsigned(reflection.GetUInt64(message, field));
+    case FieldDescriptor::CPPTYPE_STRING:
+      return FromUnsigned(reflection.GetStringReference(message, field, &scratch).size());
+    default:
+      return {};
+  }
+}
+
+Value Repeated(const Message& message, const Reflection& reflection, const FieldDescriptor* field, int index) {
+  std::string scratch;
+  switch (field->cpp_type()) {
+    case FieldDescriptor::CPPTYPE_INT32:
+      return {true, false, reflection.GetRepeatedInt32(message, field, index)};
+    case FieldDescriptor::CPPTYPE_INT64:
+      return {true, false, reflection.GetRepeatedInt64(message, field, index)};
+    case FieldDescriptor::CPPTYPE_UINT32:
+      return FromUnsigned(reflection.GetRepeatedUInt32(message, field, index));
+    case FieldDescriptor::CPPTYPE_UINT64:
+      return FromUnsigned(reflection.GetRepeatedUInt64(message, field, index));
+    case FieldDescriptor::CPPTYPE_STRING:
+      return FromUnsigned(reflection.GetRepeatedStringReference(message, field, index, &scratch).size());
+    default:
+      return {};
+  }
+}
+
+// nullptr: the field has none.
+const Range* RangeOf(const FieldDescriptor* field) {
+  static const auto* const by_field = [] {
+    auto* ranges = new std::unordered_map<const FieldDescriptor*, const Range*>;
+    for (const Range& range : Ranges()) {
+      const FieldDescriptor* const its = FieldCalled(range.field);
+      MUSTER_CHECK(its != nullptr, "a range of a field that does not exist");
+      ranges->emplace(its, &range);
+    }
+    return ranges;
+  }();
+  const auto range = by_field->find(field);
+  return range == by_field->end() ? nullptr : range->second;
+}
+
+std::string Outside(const FieldDescriptor& field, const Range& range, const Value& value) {
+  if (!value.is_beyond && value.number >= range.least && value.number <= range.most) return "";
+  if (field.cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
+    return absl::StrCat(NameOf(field), " has ", value.number, " bytes, not at most ", range.most);
+  }
+  return absl::StrCat(NameOf(field), " is ", value.number, value.is_beyond ? " or more" : "", ", not ",
+                      range.least, " to ", range.most);
+}
+
+std::string Check(const Message& message);
+
+std::string CheckRepeated(const Message& message, const Reflection& reflection, const FieldDescriptor* field) {
+  const Range* const range = RangeOf(field);
+  const int times = reflection.FieldSize(message, field);
+  if (range != nullptr && times > range->most_times) {
+    return absl::StrCat(NameOf(*field), " occurs ", times, " times, not at most ", range->most_times);
+  }
+  for (int i = 0; i < times; ++i) {
+    const Value value = Repeated(message, reflection, field, i);
+    std::string found;
+    if (value.is_limited && range != nullptr) found = Outside(*field, *range, value);
+    if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+      found = Check(reflection.GetRepeatedMessage(message, field, i));
+    }
+    if (!found.empty()) return found;
+  }
+  return "";
+}
+
+std::string CheckField(const Message& message, const Reflection& reflection, const FieldDescriptor* field) {
+  if (field->is_repeated()) return CheckRepeated(message, reflection, field);
+  if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) return Check(reflection.GetMessage(message, field));
+  const Range* const range = RangeOf(field);
+  const Value value = Single(message, reflection, field);
+  return value.is_limited && range != nullptr ? Outside(*field, *range, value) : "";
+}
+
+std::string Check(const Message& message) {
+  const Reflection& reflection = *message.GetReflection();
+  std::vector<const FieldDescriptor*> fields;
+  reflection.ListFields(message, &fields);
+  for (const FieldDescriptor* field : fields) {
+    if (std::string found = CheckField(message, reflection, field); !found.empty()) return found;
+  }
+  return "";
+}
+
+}  // namespace
+
+const std::vector<Range>& Ranges() {
+  static const auto* const ranges = new std::vector<Range>{
+      {"Epoch.number", 0, kMostNumber},
+      {"DirectiveId.seq", 0, kMostNumber},
+      {"StatusId.agent_number", 0, kMostNumber},
+      {"StatusId.seq", 0, kMostNumber},
+      {"RoundId.number", 0, kMostNumber},
+      {"Endpoint.host", 0, kMaxShortText},
+      {"Endpoint.port", 0, kMostPort},
+
+      {"Round.node_rank", 0, kMaxNodes - 1},
+      {"Round.node_count", 0, kMaxNodes},
+      {"Round.first_rank", 0, kMaxCount},
+      {"Round.world_size", 0, kMaxCount},
+      {"Round.restart_count", 0, kMaxCount},
+      {"Round.failures", 0, kMaxCount},
+      {"Round.loss_ages_ms", -kMaxAge, kMaxAge, kMaxLossAges},
+      {"Round.max_restarts", 0, kMaxCount},
+      {"Round.seat", 0, kMaxNodes},
+      {"Round.role_first_rank", 0, kMaxCount},
+      {"Round.role_world_size", 0, kMaxCount},
+      {"Round.failure_ages_ms", -kMaxAge, kMaxAge, kMaxFailureAges},
+      {"Round.fast_failures", 0, kMaxCount},
+      {"Round.idle_failures", 0, kMaxCount},
+      {"Round.idle_changes", 0, kMaxCount},
+      {"Round.largest_node_count", 0, kMaxNodes},
+      {"Round.culprit", 0, kMaxShortText},
+      {"Round.culprit_streak", 0, kMaxCount},
+      {"Round.excluded", 0, 0, static_cast<int64_t>(kMaxExcluded)},
+      {"Round.age_ms", -kMaxAge, kMaxAge},
+      {"PrimaryEnded.node_rank", 0, kMaxNodes - 1},
+      {"PrimaryEnded.known_to", 0, kMaxNodes},
+      {"PrimaryEnded.age_ms", 0, kMaxAge},
+      {"Exclusion.host_id", 0, kMaxShortText},
+      {"Exclusion.left_ms", -kMaxAge, kMaxAge},
+
+      {"Failure.rank", 0, kMaxCount},
+      {"Failure.local_rank", 0, kMaxSlots},
+      {"Failure.node_rank", 0, kMaxNodes - 1},
+      {"Failure.host", 0, kMaxShortText},
+      {"Failure.pid", 0, kMostPid},
+      {"Failure.exit_code", 0, 255},
+      {"Failure.signal", 0, kMostSignal},
+      {"Failure.age_ms", -kMaxAge, kMaxAge},
+      {"Failure.error_text", 0, kMaxLongText},
+      {"Failure.callstack", 0, kMaxLongText},
+      {"Failure.error_file", 0, kMaxLongText},
+      {"Failure.wall_time_s", -kMaxAge, kMaxAge},
+      {"Failure.last_output", 0, kMaxLongText},
+      {"Failure.hint", 0, kMaxLongText},
+      {"Failure.others", 0, 0, kMaxFailuresSent},
+      {"Failure.more_others", 0, kMaxCount},
+
+      {"Verdict.exit_code", 0, 255},
+      {"Verdict.origin", 0, kMaxShortText},
+      {"Verdict.reason", 0, kMaxLongText},
+      {"Verdict.other_failures", 0, 0, kMaxFailuresSent},
+      {"Verdict.more_failures", 0, kMaxCount},
+      {"Verdict.closing_host", 0, kMaxShortText},
+
+      {"Whereabouts.machine", 0, kMaxShortText},
+      {"Whereabouts.container", 0, kMaxShortText},
+      {"Whereabouts.user", 0, kMaxShortText},
+      {"Whereabouts.process", 0, kMaxShortText},
+      {"HostProof.public_key", 0, kMaxShortText},
+      {"HostProof.signature", 0, kMaxShortText},
+
+      {"AgentStatus.run_id", 0, kMaxLongText},
+      {"AgentStatus.host_id", 0, kMaxShortText},
+      {"AgentStatus.hostname", 0, kMaxShortText},
+      {"AgentStatus.version", 0, kMaxShortText},
+      {"AgentStatus.place", 0, kMaxNodes - 1},
+      {"AgentStatus.min_nodes", 0, kMaxNodes},
+      {"AgentStatus.max_nodes", 0, kMaxNodes},
+      {"AgentStatus.slots", 0, kMaxSlots},
+      {"AgentStatus.role_name", 0, kMaxLongText},
+      {"AgentStatus.live_workers", 0, kMaxSlots},
+      {"AgentStatus.in_job_ms", -kMaxAge, kMaxAge},
+      {"AgentStatus.gathering_ms", -kMaxAge, kMaxAge},
+      {"AgentStatus.predecessor_dead", 0, kMaxShortText},
+      {"AgentStatus.trouble", 0, kMaxLongText},
+      {"AgentStatus.preparing", 0, kMaxLongText},
+      {"AgentStatus.host_gone_ms", -kMaxAge, kMaxAge},
+      {"AgentStatus.how_host_ended", 0, kMaxLongText},
+      {"AgentStatus.coordinator_silent_ms", -kMaxAge, kMaxAge},
+      {"AgentStatus.facts", 0, 0, kMaxFactsSent},
+      {"AgentStatus.FactsEntry.key", 0, kMaxLongText},
+      {"AgentStatus.FactsEntry.value", 0, kMaxLongText},
+  };
+  return *ranges;
+}
+
+std::string OutOfRange(const v1::AgentStatus& status) { return Check(status); }
+
+}  // namespace muster::rendezvous

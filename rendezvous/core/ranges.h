@@ -1,0 +1,39 @@
+// The range of every field of a status. Whoever was admitted may send anything that protobuf can carry; the rest
+// of the core counts, adds and prints what it finds, and relies on these limits.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "muster/v1/rendezvous.pb.h"
+
+namespace muster::rendezvous {
+
+inline constexpr int64_t kMaxAge = int64_t{100} * 366 * 24 * 3600 * 1000;  // milliseconds: a hundred years
+inline constexpr int64_t kMaxShortText = 1024;  // bytes of a name, a version, an address or a hash
+inline constexpr int64_t kMaxLongText =
+    256 * 1024;  // bytes of a text for people; one message has at most four times that
+inline constexpr int64_t kMaxFailuresSent = 64;  // failures in one message, beside its first
+inline constexpr int64_t kMaxFactsSent = 1024;
+inline constexpr int64_t kMaxLossAges = 100'000;
+
+// A field that is not set is 0 or empty, so each range contains that.
+// Of a number: its values. Of a text: its length in bytes. `most_times`: of a repeated field, how often it may
+// occur.
+struct Range {
+  std::string field;  // "Round.node_count"
+  int64_t least = 0;
+  int64_t most = 0;
+  int64_t most_times = 1;
+};
+
+// One for each field that is a number or a text. Not among them: messages, whose own fields have ranges, and enums
+// and booleans, of which every value has a meaning or is refused by its name (admission.h).
+const std::vector<Range>& Ranges();
+
+// Describes the first field whose value no agent sends, "Round.node_count is -1, not 0 to 1000000"; empty: there
+// is none. The value of a text is not shown.
+std::string OutOfRange(const v1::AgentStatus& status);
+
+}  // namespace muster::rendezvous

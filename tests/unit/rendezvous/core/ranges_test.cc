@@ -1,0 +1,176 @@
+#include "rendezvous/core/ranges.h"
+
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "rendezvous/core/options.h"
+
+namespace muster::rendezvous {
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+// The way from a status to a field, through the messages that contain it.
+using Way = std::vector<const FieldDescriptor*>;
+
+// Every field of a status and of all that is in it, each message by one way.
+void Walk(const Descriptor& type, const Way& way, std::set<const Descriptor*>* seen,
+          const std::function<void(const Way&)>& visit) {
+  if (!seen->insert(&type).second) return;
+  for (int i = 0; i < type.field_count(); ++i) {
+    Way on = way;
+    on.push_back(type.field(i));
+    visit(on);
+    if (on.back()->message_type() != nullptr) Walk(*on.back()->message_type(), on, seen, visit);
+  }
+}
+
+std::vector<Way> AllFields() {
+  std::vector<Way> all;
+  std::set<const Descriptor*> seen;
+  Walk(*v1::AgentStatus::descriptor(), {}, &seen, [&](const Way& way) { all.push_back(way); });
+  return all;
+}
+
+std::string NameOf(const FieldDescriptor& field) { return field.full_name().substr(sizeof("muster.v1.") - 1); }
+
+const Range* RangeOf(const FieldDescriptor& field) {
+  const auto found = std::find_if(Ranges().begin(), Ranges().end(),
+                                  [&](const Range& range) { return range.field == NameOf(field); });
+  return found == Ranges().end() ? nullptr : &*found;
+}
+
+// Values of which every one has a meaning: random numbers and digests.
+const std::set<std::string>& WithoutLimit() {
+  static const std::set<std::string> names = {"Epoch.random", "Failure.texts_digest", "Verdict.digest",
+                                              "AgentStatus.protocol"};
+  return names;
+}
+
+bool IsNumber(const FieldDescriptor& field) {
+  return field.cpp_type() == FieldDescriptor::CPPTYPE_INT32 ||
+         field.cpp_type() == FieldDescriptor::CPPTYPE_INT64 ||
+         field.cpp_type() == FieldDescriptor::CPPTYPE_UINT32 ||
+         field.cpp_type() == FieldDescriptor::CPPTYPE_UINT64;
+}
+
+bool IsText(const FieldDescriptor& field) { return field.cpp_type() == FieldDescriptor::CPPTYPE_STRING; }
+
+Message* Enter(Message* message, const FieldDescriptor* field) {
+  const auto* reflection = message->GetReflection();
+  if (!field->is_repeated()) return reflection->MutableMessage(message, field);
+  return reflection->AddMessage(message, field);
+}
+
+template <typename Number>
+void SetNumber(Message* at, const FieldDescriptor* field, Number value) {
+  const auto* r = at->GetReflection();
+  const bool many = field->is_repeated();
+  switch (field->cpp_type()) {
+    case FieldDescriptor::CPPTYPE_INT32:
+      return many ? r->AddInt32(at, field, static_cast<int32_t>(value))
+                  : r->SetInt32(at, field, static_cast<int32_t>(value));
+    case FieldDescriptor::CPPTYPE_INT64:
+      return many ? r->AddInt64(at, field, value) : r->SetInt64(at, field, value);
+    case FieldDescriptor::CPPTYPE_UINT32:
+      return r->SetUInt32(at, field, static_cast<uint32_t>(value));
+    default:
+      return r->SetUInt64(at, field, static_cast<uint64_t>(value));
+  }
+}
+
+// What is said of a status in which this field alone is set: to the number, or to a text of that length.
+std::string Said(const Way& way, int64_t value) {
+  v1::AgentStatus status;
+  Message* at = &status;
+  for (size_t i = 0; i + 1 < way.size(); ++i) at = Enter(at, way[i]);
+  const FieldDescriptor* const field = way.back();
+  if (IsNumber(*field)) {
+    SetNumber(at, field, value);
+  } else {
+    at->GetReflection()->SetString(at, field, std::string(static_cast<size_t>(value), 'x'));
+  }
+  return OutOfRange(status);
+}
+
+std::string SaidOfTimes(const Way& way, int64_t times) {
+  v1::AgentStatus status;
+  Message* at = &status;
+  for (size_t i = 0; i + 1 < way.size(); ++i) at = Enter(at, way[i]);
+  for (int64_t i = 0; i < times; ++i) {
+    if (IsNumber(*way.back())) {
+      SetNumber(at, way.back(), int64_t{0});
+    } else {
+      Enter(at, way.back());
+    }
+  }
+  return OutOfRange(status);
+}
+
+TEST(Ranges, EveryNumberAndTextOfAStatusHasOne) {
+  for (const Way& way : AllFields()) {
+    const FieldDescriptor& field = *way.back();
+    const bool needs_one = IsNumber(field) || IsText(field) || field.is_repeated();
+    if (needs_one && WithoutLimit().count(NameOf(field)) == 0) {
+      EXPECT_NE(RangeOf(field), nullptr) << NameOf(field) << ": add it to rendezvous/core/ranges.cc";
+    }
+  }
+}
+
+TEST(Ranges, AValueAtAnEdgeIsTakenAndOneBeyondItIsNamed) {
+  int edges = 0;
+  for (const Way& way : AllFields()) {
+    const FieldDescriptor& field = *way.back();
+    const Range* const range = RangeOf(field);
+    if (range == nullptr || !(IsNumber(field) || IsText(field))) continue;
+    EXPECT_EQ(Said(way, range->most), "") << NameOf(field);
+    EXPECT_EQ(Said(way, range->most + 1).find(NameOf(field)), 0u) << NameOf(field);
+    edges += 2;
+    const bool has_sign =
+        field.cpp_type() == FieldDescriptor::CPPTYPE_INT32 || field.cpp_type() == FieldDescriptor::CPPTYPE_INT64;
+    if (!has_sign) continue;
+    EXPECT_EQ(Said(way, range->least), "") << NameOf(field);
+    EXPECT_EQ(Said(way, range->least - 1).find(NameOf(field)), 0u) << NameOf(field);
+    edges += 2;
+  }
+  EXPECT_GT(edges, 200) << "the fields were not found";
+}
+
+TEST(Ranges, AFieldMayOnlyOccurSoOften) {
+  int fields = 0;
+  for (const Way& way : AllFields()) {
+    const FieldDescriptor& field = *way.back();
+    const Range* const range = RangeOf(field);
+    if (!field.is_repeated() || range == nullptr || field.is_map()) continue;
+    EXPECT_EQ(SaidOfTimes(way, range->most_times), "") << NameOf(field);
+    EXPECT_EQ(SaidOfTimes(way, range->most_times + 1).find(NameOf(field)), 0u) << NameOf(field);
+    ++fields;
+  }
+  EXPECT_GE(fields, 5);
+}
+
+TEST(Ranges, ANumberThatNoSignedOneHoldsIsOutOfRange) {
+  v1::AgentStatus status;
+  status.mutable_id()->set_seq(~uint64_t{0});
+  EXPECT_EQ(OutOfRange(status), "StatusId.seq is 9223372036854775807 or more, not 0 to 4611686018427387904");
+}
+
+TEST(Ranges, FactsMayNotBeTooMany) {
+  v1::AgentStatus status;
+  for (int64_t i = 0; i < kMaxFactsSent; ++i) (*status.mutable_facts())[std::to_string(i)] = "";
+  EXPECT_EQ(OutOfRange(status), "");
+  (*status.mutable_facts())["one more"] = "";
+  EXPECT_EQ(OutOfRange(status), "AgentStatus.facts occurs 1025 times, not at most 1024");
+}
+
+}  // namespace
+}  // namespace muster::rendezvous
