@@ -36,6 +36,26 @@ std::string Nonsense(const v1::AgentStatus& status) {
   return UnknownValue(status);
 }
 
+// Describes what cannot be true of this job, or returns "".
+std::string Lie(const Job& job, StreamId stream, const v1::AgentStatus& status) {
+  if (IsLocal(stream)) return "";
+  if (status.at_primary()) return "invalid status: claims to come from the coordinator's own process";
+  if (!job.greatest.owned || !job.greatest.IsKnown()) return "";
+  const bool far = status.epoch().number() > job.epoch().number() + kMaxJump ||
+                   status.last().id().number() > job.greatest.max_number + kMaxJump;
+  if (far) return "invalid status: an epoch or round far beyond those of this job";
+  const Host* const host = job.hosts.Find(status.host_id());
+  const bool is_greater = Compare(status.epoch(), job.epoch()) > 0;
+  if (is_greater && host != nullptr && host->epochs_brought >= kMaxEpochsOfAHost) {
+    return "reports coordinators again and again that no other node has met";
+  }
+  const bool success = status.has_verdict() && status.verdict().exit_code() == 0;
+  if (success && !is_greater && !job.verdict && job.MadeItsRound()) {
+    return "reports that the job has succeeded while its round still runs";
+  }
+  return "";
+}
+
 // Whether a primary's node that cannot start its program stays in the job as its coordinator. Without this process
 // the other nodes would have no coordinator, and they may continue without the primary's own workers. Where no
 // other node can replace those, the primary's node exits, to be started again, once the others have had
@@ -63,9 +83,7 @@ std::optional<Refusal> WhyRefused(BootTime now, const Job& job, StreamId stream,
   }
   if (status.host_id().empty()) return std::nullopt;
   if (const std::string nonsense = Nonsense(status); !nonsense.empty()) return Refusal{nonsense, kExitRefused};
-  if (status.at_primary() && !IsLocal(stream)) {
-    return Refusal{"invalid status: claims to come from the coordinator's own process", kExitRefused};
-  }
+  if (const std::string lie = Lie(job, stream, status); !lie.empty()) return Refusal{lie, kExitRefused};
   // The other nodes run or ran without it, so the fault is in this node alone, and it exits with its own error.
   if (status.has_cannot_start() && !job.gathering.first_round && !ServesOn(now, job, status)) {
     return Refusal{WhyItCannotStart(job, status), ExitCodeOf(status.cannot_start())};

@@ -146,7 +146,10 @@ bool Coordinator::Admit(BootTime now, StreamId stream, const v1::AgentStatus& st
     }
     if (Compare(status.id(), known) <= 0) return false;
   }
-  if (job_.succession.Hear(status.epoch())) BeginEpoch(now, status.epoch().number(), out);
+  if (job_.succession.Hear(status.epoch())) {
+    BeginEpoch(now, status.epoch().number(), out);
+    job_.hosts.Get(status.host_id()).epochs_brought += 1;
+  }
   return true;
 }
 

@@ -45,7 +45,7 @@ std::optional<std::string> WhyStopFor(BootTime now, const Job& job, const Host& 
 
 bool IsDrained(BootTime now, const Job& job, const Host& host) {
   const bool away = !host.IsAttached() && now > host.closed_at + job.options.reconnect_grace;
-  if (now > host.lease_until && away) return true;
+  if (now > host.lease_until && (away || StopIsOverdue(now, job))) return true;
   const v1::Phase phase = host.status.phase();
   if (phase == v1::PHASE_LEAVING) return host.IsIdle();
   return HasAppliedStop(job, host) && (phase == v1::PHASE_READY || phase == v1::PHASE_UNUSABLE);
@@ -81,6 +81,10 @@ bool PredecessorsRoundMayRun(BootTime now, const Job& job) {
     return static_cast<int>(accounted.size()) < job.greatest.node_count();
   }
   return job.MembersMissing() > 0 || (job.options.leased() && job.succession.had_predecessor());
+}
+
+bool StopIsOverdue(BootTime now, const Job& job) {
+  return job.options.leased() && now > job.greatest.trouble_at + job.options.shutdown_grace + kStopLimit;
 }
 
 bool HasAppliedStop(const Job& job, const Host& host) {

@@ -13,8 +13,8 @@ namespace muster::rendezvous {
 
 using StreamId = uint64_t;  // assigned by the shell; never 0, never reused
 
-// Set in the ids of streams within the coordinator's own process, and in no other's: what the agent at its end says
-// of this process is true.
+// Set in the ids of streams within the coordinator's own process, and in no other's: what the agent at its end
+// says of this process is true.
 inline constexpr StreamId kLocalStreamBit = StreamId{1} << 63;
 inline bool IsLocal(StreamId stream) { return (stream & kLocalStreamBit) != 0; }
 

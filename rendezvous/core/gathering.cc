@@ -61,7 +61,10 @@ Arriving WhoArrives(BootTime now, const Job& job) {
   Arriving arriving;
   for (const auto& [id, host] : job.hosts) {
     if (!host.IsTrainer() || host.IsLeaving() || host.IsUnusable() || !job.hosts.HoldsPlace(host)) continue;
-    arriving.something_runs |= host.RunsSomething() && now <= host.lease_until;
+    const bool may_run = host.RunsSomething() && now <= host.lease_until;
+    arriving.something_runs |= may_run;
+    // It was told to stop, and had its time. Whoever says for ever that it stops does not hold up the others.
+    if (job.options.leased() && host.RunsSomething() && !may_run) continue;
     if (job.IsReady(host) || host.status.has_cannot_start()) continue;
     (host.was_ready || job.WasMember(host) ? arriving.known : arriving.newcomers) += 1;
     arriving.owner |= host.seat >= 0;

@@ -50,7 +50,8 @@ struct GreatestRound {
   const v1::RoundId& id() const { return round.id(); }
   int node_count() const { return round.node_count(); }
   uint64_t number() const { return round.id().number(); }
-  // Whether this host may speak for this node rank: for a round that was made here, only the host that was given it.
+  // Whether this host may speak for this node rank: for a round that was made here, only the host that was given
+  // it.
   bool MayBe(const std::string& host_id, int node_rank) const;
 
   // Replaces this round by a greater one, and forgets all that was about this one. is_ours: this coordinator makes

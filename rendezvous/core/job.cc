@@ -22,6 +22,10 @@ bool Job::IsReady(const Host& host) const {
          IsCurrent(host) && !host.status.offer().host().empty();
 }
 
+bool Job::MadeItsRound() const {
+  return greatest.owned && !greatest.members.empty() && Same(greatest.id().epoch(), epoch());
+}
+
 bool Job::Claims(const Host& host) const {
   const v1::Round& last = host.status.last();
   return greatest.IsKnown() && last.has_node_rank() && Same(last.id(), greatest.id()) &&

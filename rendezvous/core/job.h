@@ -50,6 +50,8 @@ struct Job {
   std::optional<Farewell> farewell;
 
   const v1::Epoch& epoch() const { return succession.epoch(); }
+  // Whether it made the greatest round itself, in this epoch: what it has not seen of that round did not happen.
+  bool MadeItsRound() const;
   bool IsOver() const { return state == State::kVerdict || state == State::kReleasing; }
 
   // About one host. "Current": its newest status was sent after it had applied what this coordinator ordered.

@@ -24,6 +24,10 @@ inline constexpr absl::Duration kLateness = absl::Milliseconds(500);
 inline constexpr int kLeasesBetweenPauses = 10;
 // From RUN to a status that has applied it: the host's limit of 60 s for starting workers, and a reserve.
 inline constexpr absl::Duration kRunLimit = absl::Seconds(70);
+// From the end of --shutdown-grace-period to a node's word that its workers are gone, or that it has the verdict.
+// An honest node needs far less, or reports that a process cannot be ended. One that sends heartbeats and nothing
+// else is no longer waited for, once its lease, which is not renewed any more, has ended.
+inline constexpr absl::Duration kStopLimit = absl::Minutes(2);
 // Time for nodes that are still starting to connect and hear why the job ends: because a node cannot start its
 // program, or because the job was over before they connected.
 inline constexpr absl::Duration kLatecomers = absl::Seconds(10);
@@ -50,6 +54,11 @@ inline constexpr int kMaxNodes = 1'000'000;
 inline constexpr int kMaxSlots = 65'536;                   // workers of one node
 inline constexpr int kMaxCount = 1'000'000'000;            // of restarts, failures, losses
 inline constexpr uint64_t kMaxNumber = uint64_t{1} << 62;  // of epochs and rounds
+// Epoch and round numbers this far above its own are not believed by a coordinator that has a round: each is one
+// restart, or one new coordinator.
+inline constexpr uint64_t kMaxJump = uint64_t{1} << 20;
+// Greater epochs that one host may bring. Each makes the coordinator learn the state of the job anew.
+inline constexpr int kMaxEpochsOfAHost = 16;
 // With more hosts than this, decisions that are not urgent are made for many statuses at once, and at the earliest
 // kDecisionSpacing times the number of hosts after the last decision: ten times what a decision costs.
 inline constexpr size_t kManyHosts = 256;

@@ -110,4 +110,10 @@ std::optional<v1::Verdict> VerdictAfter(const Job& job, const RoundAccount& roun
   return std::nullopt;
 }
 
+bool AwaitsNoAcknowledgement(BootTime now, const Job& job) {
+  if (now > job.state_since + job.options.shutdown_grace + kStopLimit) return true;
+  return std::all_of(job.hosts.begin(), job.hosts.end(),
+                     [](const auto& entry) { return entry.second.HasAcknowledged(); });
+}
+
 }  // namespace muster::rendezvous

@@ -26,4 +26,7 @@ RoundAccount AccountOf(BootTime now, const Job& job);
 // follows.
 std::optional<v1::Verdict> VerdictAfter(const Job& job, const RoundAccount& round);
 
+// In state VERDICT: every known node has acknowledged it and runs nothing, or the time for that is over.
+bool AwaitsNoAcknowledgement(BootTime now, const Job& job);
+
 }  // namespace muster::rendezvous

@@ -100,9 +100,7 @@ bool TheDrainedRoundWasTheLast(BootTime now, const Job& job) {
   return job.verdict && job.verdict->exit_code() != 0 && TheRoundIsDrained(now, job) && NoRoundMayFollow(now, job);
 }
 
-bool AllHaveAcknowledged(BootTime, const Job& job) {
-  return !AnyHost(job, [](const Host& host) { return !host.HasAcknowledged(); });
-}
+bool AllHaveAcknowledged(BootTime now, const Job& job) { return AwaitsNoAcknowledgement(now, job); }
 
 }  // namespace
 
@@ -167,8 +165,9 @@ const std::vector<Transition>& Transitions() {
        "the drain is complete; a budget is used up, or the job was cancelled", "VERDICT",
        TheDrainedRoundWasTheLast},
       {S::kVerdict, S::kReleasing, "a status or time",
-       "every known node has acknowledged the verdict and runs nothing", "RELEASE, the primary last",
-       AllHaveAcknowledged},
+       "every known node has acknowledged the verdict and runs nothing, or had --shutdown-grace-period and 2 "
+       "minutes",
+       "RELEASE, the primary last", AllHaveAcknowledged},
       {S::kGathering, S::kRecovering, "a status",
        "it follows a greater epoch, or reports a greater round of an earlier coordinator", "WAIT",
        TheRoundIsNotOfThisEpoch},

@@ -360,9 +360,7 @@ bool Coordinator::StepVerdict(BootTime now, Effects* out) {
   // and must receive it, too.
   if (!job_.greatest.owned && job_.MembersMissing() > 0 && now < job_.succession.members_known_until())
     return false;
-  for (const auto& [id, host] : job_.hosts) {
-    if (!host.HasAcknowledged()) return false;
-  }
+  if (!AwaitsNoAcknowledgement(now, job_)) return false;
   Enter(State::kReleasing, now, "all nodes have acknowledged the verdict", out);
   return true;
 }

@@ -63,5 +63,97 @@ TEST(CoordinatorLies, AStrangerToTheRoundCannotReportItsSuccess) {
   EXPECT_EQ(c.core().verdict()->exit_code(), 0);
 }
 
+// ---- what would keep the job from going on ------------------------------------------------------------------
+
+TEST(CoordinatorLies, ASuccessThatThisCoordinatorHasNotSeenIsNone) {
+  Cluster c(Fixed(3));
+  StartThree(&c);
+  c.At("c").status.mutable_verdict()->set_exit_code(0);
+  c.Say("c");
+  EXPECT_EQ(c.Told("c").refused().reason(), "reports that the job has succeeded while its round still runs");
+  EXPECT_FALSE(c.core().verdict().has_value());
+  EXPECT_EQ(c.state(), State::kRunning);
+}
+
+TEST(CoordinatorLies, NumbersFarAboveTheJobsOwnAreNotBelieved) {
+  const char kFar[] = "invalid status: an epoch or round far beyond those of this job";
+  for (const bool is_epoch : {true, false}) {
+    for (const uint64_t beyond : {uint64_t{0}, uint64_t{1}}) {
+      Cluster c(Fixed(3));
+      StartThree(&c);
+      const uint64_t most =
+          kMaxJump + beyond + (is_epoch ? c.core().epoch().number() : c.core().greatest().id().number());
+      v1::AgentStatus& status = c.At("c").status;
+      (is_epoch ? status.mutable_epoch()->set_number(most)
+                : status.mutable_last()->mutable_id()->set_number(most));
+      c.Say("c");
+      EXPECT_EQ(c.Told("c").refused().reason(), beyond > 0 ? kFar : "") << most;
+    }
+  }
+}
+
+TEST(CoordinatorLies, OneHostBringsOnlySoManyEpochs) {
+  Cluster c(Fixed(3));
+  StartThree(&c);
+  const auto bring = [&] {
+    c.At("c").status.mutable_epoch()->set_number(c.core().epoch().number() + 1);
+    c.Say("c");
+    return c.Told("c").refused().reason();
+  };
+  for (int i = 0; i < kMaxEpochsOfAHost; ++i) {
+    EXPECT_EQ(bring(), "");
+    for (const char* name : {"a", "b", "c"}) c.Apply(name);
+    ASSERT_EQ(c.state(), State::kRunning) << i;
+  }
+  const uint64_t before = c.core().epoch().number();
+  EXPECT_EQ(bring(), "reports coordinators again and again that no other node has met");
+  EXPECT_EQ(c.core().epoch().number(), before);
+  EXPECT_EQ(c.state(), State::kRunning);
+}
+
+// Its lease is not renewed any more, so its workers, if it has any, end with that.
+TEST(CoordinatorLies, ANodeThatNeverEndsItsStopIsAwaitedForALimitedTime) {
+  CoordinatorOptions options = Elastic(2, 3);
+  options.lease = absl::Seconds(10);
+  Cluster c(options);
+  StartThree(&c);
+  c.Fail("a", 1);
+  ASSERT_EQ(c.state(), State::kDraining);
+  c.Apply("a");
+  c.Apply("b");
+  const auto beat_for = [&](absl::Duration duration) {
+    for (absl::Duration t; t < duration && c.state() == State::kDraining; t += absl::Seconds(1)) {
+      c.Pass(absl::Seconds(1), {"a", "b"});
+      c.Say("c");
+    }
+  };
+  beat_for(options.shutdown_grace + kStopLimit);
+  EXPECT_EQ(c.state(), State::kDraining);
+  EXPECT_TRUE(c.Told("c").has_lease());
+  beat_for(absl::Seconds(2));
+  EXPECT_EQ(c.state(), State::kDraining);
+  EXPECT_FALSE(c.Told("c").has_lease());
+  beat_for(options.lease + options.margin());
+  EXPECT_EQ(c.state(), State::kRunning);
+  EXPECT_EQ(c.core().greatest().node_count(), 2);
+}
+
+TEST(CoordinatorLies, ANodeThatNeverAcknowledgesTheVerdictIsAwaitedForALimitedTime) {
+  CoordinatorOptions options = Fixed(3, 0);
+  Cluster c(options);
+  StartThree(&c);
+  for (const char* name : {"a", "b", "c"}) c.Phase(name, v1::PHASE_SUCCEEDED);
+  ASSERT_EQ(c.state(), State::kVerdict);
+  c.Apply("a");
+  c.Apply("b");
+  for (absl::Duration t; t < options.shutdown_grace + kStopLimit; t += absl::Seconds(1)) {
+    EXPECT_EQ(c.state(), State::kVerdict);
+    c.Pass(absl::Seconds(1), {"a", "b"});
+    c.Say("c");
+  }
+  c.Pass(absl::Seconds(1), {"a", "b"});
+  EXPECT_EQ(c.state(), State::kReleasing);
+}
+
 }  // namespace
 }  // namespace muster::rendezvous

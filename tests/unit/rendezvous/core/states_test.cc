@@ -74,7 +74,10 @@ constexpr absl::Duration kNano = absl::Nanoseconds(1);
 
 // What is known, and the present time, at a transition.
 struct Moment {
-  explicit Moment(State state) : job(Options(), kBegan, 7) { job.state = state; }
+  explicit Moment(State state) : job(Options(), kBegan, 7) {
+    job.state = state;
+    job.state_since = job.greatest.trouble_at = now;
+  }
 
   static CoordinatorOptions Options() {
     CoordinatorOptions options;
@@ -257,7 +260,11 @@ std::vector<Condition> ConditionsOfRounds() {
          m->job.greatest.owned = true;
          m->AttachMember("a", 0, v1::PHASE_READY).exchange.stop_seq = 1;
        },
-       {{"a member still stops", [](Moment* m) { m->At("a").status.set_phase(v1::PHASE_STOPPING); }},
+       {{"a member still stops",
+         [](Moment* m) {
+           m->At("a").status.set_phase(v1::PHASE_STOPPING);
+           m->now += m->job.options.shutdown_grace + kStopLimit;
+         }},
         {"an older member's workers may run",
          [](Moment* m) { m->Attach("b", 1, v1::PHASE_RUNNING).lease_until = m->now; }},
         {"this coordinator ends with its node", [](Moment* m) { m->job.farewell.emplace(); }},
@@ -321,7 +328,11 @@ std::vector<Condition> ConditionsOfTheEnd() {
        S::kReleasing,
        "all nodes have acknowledged the verdict",
        [](Moment* m) { m->Attach("a", 0, v1::PHASE_READY).status.mutable_verdict(); },
-       {{"one has not", [](Moment* m) { m->Attach("b", 1, v1::PHASE_READY); }},
+       {{"one has not",
+         [](Moment* m) {
+           m->Attach("b", 1, v1::PHASE_READY);
+           m->now += m->job.options.shutdown_grace + kStopLimit;
+         }},
         {"one still runs", [](Moment* m) { m->At("a").status.set_phase(v1::PHASE_STOPPING); }}}},
   };
   for (const S from : {S::kRecovering, S::kGathering, S::kRunning, S::kDraining}) {
