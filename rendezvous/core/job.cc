@@ -129,10 +129,13 @@ std::optional<int> Job::RankOfEndedPrimary() const {
 
 bool Job::PrimaryIsKnownEnded() const {
   if (greatest.owned || !succession.FarewellIsValid()) return false;
-  const auto told = std::count_if(hosts.begin(), hosts.end(), [this](const auto& entry) {
-    const Host& host = entry.second;
-    return host.told_by_predecessor && host.IsAttached() && Follows(host);
-  });
+  int told = 0;
+  for (const auto& [id, host] : hosts) {
+    if (!host.IsAttached() || !host.IsTrainer()) continue;
+    const bool had_a_part = host.status.last().has_node_rank() || host.part.in_older_round;
+    if (had_a_part && !host.told_by_predecessor) return false;
+    told += host.told_by_predecessor && Follows(host) ? 1 : 0;
+  }
   return told >= succession.farewell()->known_to();
 }
 

@@ -77,7 +77,9 @@ struct Job {
 
   // About the predecessor's farewell: the rank of its node, unless that is accounted for.
   std::optional<int> RankOfEndedPrimary() const;
-  // The farewell is valid and its whole audience is back: the former primary's lease need not be waited for.
+  // The farewell is valid, its whole audience is back, and no other node that ever had a part in a round is here:
+  // that one was not told, so the word is not true, or it was given before that node came. The former primary's
+  // lease need not be waited for.
   bool PrimaryIsKnownEnded() const;
 
   // About all nodes.

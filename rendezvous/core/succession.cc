@@ -40,17 +40,23 @@ BootTime Succession::WhenLost(BootTime now) const {
 }
 
 void Succession::LearnFarewell(const v1::PrimaryEnded& farewell, BootTime ended_at) {
+  const auto differs = [&farewell](const v1::PrimaryEnded& other) {
+    return other.node_rank() != farewell.node_rank() || other.known_to() != farewell.known_to() ||
+           !Same(other.by(), farewell.by());
+  };
+  farewells_differ_ |= farewell_ && differs(*farewell_);
   farewell_ = farewell;
   primary_ended_at_ = std::min(primary_ended_at_, ended_at);
 }
 
 void Succession::ForgetFarewell() {
   farewell_.reset();
+  farewells_differ_ = false;
   primary_ended_at_ = absl::InfiniteFuture();
 }
 
 bool Succession::FarewellIsValid() const {
-  return farewell_ && !predecessors_differ_ && Same(farewell_->by(), predecessor_);
+  return farewell_ && !farewells_differ_ && !predecessors_differ_ && Same(farewell_->by(), predecessor_);
 }
 
 }  // namespace muster::rendezvous

@@ -35,7 +35,8 @@ class Succession {
   void ForgetFarewell();
   const std::optional<v1::PrimaryEnded>& farewell() const { return farewell_; }
   BootTime primary_ended_at() const { return primary_ended_at_; }  // infinite future: there is no farewell
-  // The farewell is the last predecessor's own. If agents have reported several predecessors, it may be older.
+  // The farewell is the last predecessor's own, and all who brought it agree about it. If agents have reported
+  // several predecessors, it may be older.
   bool FarewellIsValid() const;
 
   const v1::Epoch& epoch() const { return epoch_; }
@@ -62,6 +63,7 @@ class Succession {
   BootTime predecessor_heard_at_ = absl::InfinitePast();  // when any attached node last heard the predecessor
   BootTime last_attach_;
   std::optional<v1::PrimaryEnded> farewell_;
+  bool farewells_differ_ = false;
   BootTime primary_ended_at_ = absl::InfiniteFuture();
 };
 

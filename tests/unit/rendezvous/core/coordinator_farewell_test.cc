@@ -120,6 +120,29 @@ TEST_F(FarewellTest, AMissingMemberIsAwaited) {
   EXPECT_TRUE(Runs("new"));
 }
 
+// Its word alone would let a round begin beside workers of members that are away.
+TEST_F(FarewellTest, ANodeThatInventsAFarewellIsContradicted) {
+  before_.Apply("b");
+  before_.Apply("c");
+  for (const char* liar : {"b", "c"}) {
+    v1::PrimaryEnded* word = before_.At(liar).status.mutable_last()->mutable_primary_ended();
+    *word->mutable_by() = before_.core().epoch();
+    word->set_known_to(1);
+    Cluster after(InAgent(Fixed(3)), 43);
+    after.Join("new");
+    for (const char* n : {"b", "c"}) {
+      after.At(n) = before_.At(n);
+      after.Attach(n);
+    }
+    for (int i = 0; i < 3; ++i) {
+      for (const char* n : {"b", "c", "new"}) after.Apply(n);
+    }
+    EXPECT_TRUE(after.core().job().succession.FarewellIsValid());
+    EXPECT_FALSE(after.core().job().PrimaryIsKnownEnded()) << liar;
+    before_.At(liar).status.mutable_last()->clear_primary_ended();
+  }
+}
+
 // A coordinator in between may have made a round that is unknown here.
 TEST_F(FarewellTest, AnInterveningCoordinatorIsAwaited) {
   KillMainProcess();

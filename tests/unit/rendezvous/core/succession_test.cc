@@ -60,6 +60,30 @@ TEST(SuccessionTest, AFarewellCountsOnlyFromTheOnePredecessorThatAgentsReport) {
   EXPECT_FALSE(succession.FarewellIsValid());
 }
 
+TEST(SuccessionTest, FarewellsThatDifferAreNotBelieved) {
+  const auto change = [](int what, v1::PrimaryEnded* word) {
+    if (what == 0) word->set_node_rank(1);
+    if (what == 1) word->set_known_to(1);
+    if (what == 2) *word->mutable_by() = Epoch(1, 3);
+  };
+  for (const int what : {0, 1, 2}) {
+    Succession succession(kStart, kUnseen, 9);
+    succession.Hear(Epoch(1, 2));
+    v1::PrimaryEnded farewell;
+    *farewell.mutable_by() = Epoch(1, 2);
+    farewell.set_known_to(2);
+    v1::PrimaryEnded other = farewell;
+    change(what, &other);
+    succession.LearnFarewell(other, kStart);
+    succession.LearnFarewell(farewell, kStart);
+    EXPECT_FALSE(succession.FarewellIsValid()) << what;
+    succession.ForgetFarewell();
+    succession.LearnFarewell(farewell, kStart);
+    succession.LearnFarewell(farewell, kStart);
+    EXPECT_TRUE(succession.FarewellIsValid());
+  }
+}
+
 TEST(SuccessionTest, ThePrimaryEndedAtTheEarliestTimeOfAllReports) {
   Succession succession(kStart, kUnseen, 9);
   succession.LearnFarewell({}, kStart + absl::Seconds(2));
