@@ -24,7 +24,7 @@ inline constexpr absl::Duration kLateness = absl::Milliseconds(500);
 inline constexpr int kLeasesBetweenPauses = 10;
 // From RUN to a status that has applied it: the host's limit of 60 s for starting workers, and a reserve.
 inline constexpr absl::Duration kRunLimit = absl::Seconds(70);
-// From the end of --shutdown-grace-period to a node's word that its workers are gone, or that it has the verdict.
+// From the end of --shutdown-timeout to a node's word that its workers are gone, or that it has the verdict.
 // An honest node needs far less, or reports that a process cannot be ended. One that sends heartbeats and nothing
 // else is no longer waited for, once its lease, which is not renewed any more, has ended.
 inline constexpr absl::Duration kStopLimit = absl::Minutes(2);

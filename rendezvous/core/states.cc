@@ -165,7 +165,7 @@ const std::vector<Transition>& Transitions() {
        "the drain is complete; a budget is used up, or the job was cancelled", "VERDICT",
        TheDrainedRoundWasTheLast},
       {S::kVerdict, S::kReleasing, "a status or time",
-       "every known node has acknowledged the verdict and runs nothing, or had --shutdown-grace-period and 2 "
+       "every known node has acknowledged the verdict and runs nothing, or had --shutdown-timeout and 2 "
        "minutes",
        "RELEASE, the primary last", AllHaveAcknowledged},
       {S::kGathering, S::kRecovering, "a status",
