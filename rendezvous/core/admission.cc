@@ -33,6 +33,9 @@ std::string Nonsense(const v1::AgentStatus& status) {
   if (last.has_primary_ended() && (ended.node_rank() >= last.node_count() || ended.known_to() < 1)) {
     return "invalid status: the farewell is of no member of the round, or was told to nobody";
   }
+  if (IsSet(last.id()) && (last.node_count() < 1 || last.node_rank() >= last.node_count())) {
+    return "invalid status: a round without members, or a rank beyond them";
+  }
   return UnknownValue(status);
 }
 
@@ -40,16 +43,19 @@ std::string Nonsense(const v1::AgentStatus& status) {
 std::string Lie(const Job& job, StreamId stream, const v1::AgentStatus& status) {
   if (IsLocal(stream)) return "";
   if (status.at_primary()) return "invalid status: claims to come from the coordinator's own process";
+  const bool success = status.has_verdict() && status.verdict().exit_code() == 0;
+  if (success && job.carried_is_refuted && !job.verdict) return kSuccessIsRefuted;
+  const Host* const host = job.hosts.Find(status.host_id());
+  if (host != nullptr && host->status.has_place() && status.has_place() &&
+      host->status.place() != status.place()) {
+    return "claims several places";
+  }
+  const bool is_greater = Compare(status.epoch(), job.epoch()) > 0;
+  if (is_greater && job.succession.HasMetTooMany()) return kMetTooMany;
   if (!job.greatest.owned || !job.greatest.IsKnown()) return "";
   const bool far = status.epoch().number() > job.epoch().number() + kMaxJump ||
                    status.last().id().number() > job.greatest.max_number + kMaxJump;
   if (far) return "invalid status: an epoch or round far beyond those of this job";
-  const Host* const host = job.hosts.Find(status.host_id());
-  const bool is_greater = Compare(status.epoch(), job.epoch()) > 0;
-  if (is_greater && host != nullptr && host->epochs_brought >= kMaxEpochsOfAHost) {
-    return "reports coordinators again and again that no other node has met";
-  }
-  const bool success = status.has_verdict() && status.verdict().exit_code() == 0;
   if (success && !is_greater && !job.verdict && job.MadeItsRound()) {
     return "reports that the job has succeeded while its round still runs";
   }

@@ -7,6 +7,9 @@ namespace muster::rendezvous {
 
 namespace {
 
+// A node may have reported any count within its range.
+int Next(int count) { return std::min(count + 1, kMaxCount); }
+
 void ForgetOld(std::vector<BootTime>* times, BootTime now, absl::Duration window) {
   times->erase(std::remove_if(times->begin(), times->end(), [&](BootTime t) { return now - t >= window; }),
                times->end());
@@ -20,7 +23,7 @@ bool MadeProgress(const RoundResult& round) {
 
 RestartLedger RestartLedger::After(const RoundResult& round, const CoordinatorOptions& options) const {
   RestartLedger next = *this;
-  next.restart_count += 1;
+  next.restart_count = Next(restart_count);
   ForgetOld(&next.losses, round.at, options.node_loss_window);
   ForgetOld(&next.failure_times, round.at, options.restart_window);
   if (MadeProgress(round)) next.idle_failures = next.idle_changes = 0;
@@ -28,7 +31,7 @@ RestartLedger RestartLedger::After(const RoundResult& round, const CoordinatorOp
   if (round.end == EndCause::kWorkerFailure) {
     next.NoteFailure(round, options);
   } else {
-    if (!MadeProgress(round)) next.idle_changes += 1;
+    if (!MadeProgress(round)) next.idle_changes = Next(idle_changes);
     if (round.end == EndCause::kNodeLoss) next.losses.push_back(round.at);
   }
   for (auto it = next.excluded.begin(); it != next.excluded.end();) {
@@ -38,15 +41,15 @@ RestartLedger RestartLedger::After(const RoundResult& round, const CoordinatorOp
 }
 
 void RestartLedger::NoteFailure(const RoundResult& round, const CoordinatorOptions& options) {
-  failures += 1;
+  failures = Next(failures);
   if (options.restart_window < absl::InfiniteDuration()) {
     failure_times.push_back(round.at);
     if (failure_times.size() > kMaxFailureAges) failure_times.erase(failure_times.begin());
   }
-  if (round.lasted < kFastFailure) fast_failures += 1;
+  if (round.lasted < kFastFailure) fast_failures = Next(fast_failures);
   const bool was_a_restart = restart_count > 1;  // After() has counted the next restart already
-  if (was_a_restart && !MadeProgress(round)) idle_failures += 1;
-  culprit_streak = !round.culprit.empty() && round.culprit == culprit ? culprit_streak + 1 : 1;
+  if (was_a_restart && !MadeProgress(round)) idle_failures = Next(idle_failures);
+  culprit_streak = !round.culprit.empty() && round.culprit == culprit ? Next(culprit_streak) : 1;
   culprit = round.culprit;
   if (culprit.empty() || options.exclude_after == 0 || culprit_streak < options.exclude_after) return;
   if (excluded.size() < kMaxExcluded) excluded[culprit] = round.at + options.exclude_for;
@@ -89,7 +92,10 @@ void RestartLedger::WriteTo(BootTime now, v1::Round* round) const {
 
 void RestartLedger::WriteAgesTo(BootTime now, v1::Round* round) const {
   round->clear_loss_ages_ms();
-  for (BootTime loss : losses) round->add_loss_ages_ms(absl::ToInt64Milliseconds(now - loss));
+  const size_t skipped = losses.size() > kMaxLossAges ? losses.size() - kMaxLossAges : 0;
+  for (size_t i = skipped; i < losses.size(); ++i) {
+    round->add_loss_ages_ms(absl::ToInt64Milliseconds(now - losses[i]));
+  }
   round->clear_failure_ages_ms();
   for (BootTime failure : failure_times) round->add_failure_ages_ms(absl::ToInt64Milliseconds(now - failure));
   round->clear_excluded();

@@ -148,7 +148,6 @@ bool Coordinator::Admit(BootTime now, StreamId stream, const v1::AgentStatus& st
   }
   if (job_.succession.Hear(status.epoch())) {
     BeginEpoch(now, status.epoch().number(), out);
-    job_.hosts.Get(status.host_id()).epochs_brought += 1;
   }
   return true;
 }

@@ -81,7 +81,8 @@ class Coordinator {
   void LearnLoss(BootTime now, BootTime heard_before, Host& host);
   void LearnFailure(BootTime now, Host& host);
   void LearnProvedDeath(BootTime now, const v1::AgentStatus& successor, Effects* out);
-  void LearnVerdict(BootTime now, const v1::Verdict& verdict, Effects* out);
+  void LearnVerdict(BootTime now, const Host& host, Effects* out);
+  void LearnSuccess(BootTime now, const Host& host);
   void BeginEpoch(BootTime now, uint64_t above, Effects* out);
 
   // losses.cc: lost hosts.
@@ -102,6 +103,7 @@ class Coordinator {
   bool StepDraining(BootTime now, Effects* out);
   bool StepVerdict(BootTime now, Effects* out);
   bool EndWithSuccess(BootTime now, Effects* out);
+  bool EndWithCarriedSuccess(BootTime now, Effects* out);
   bool EndBeforeRound(BootTime now, Effects* out);
   void MakeRound(BootTime now, const std::vector<Candidate>& members, Effects* out);
   void Drain(BootTime now, const StopReason& why, Effects* out);

@@ -45,7 +45,7 @@ std::optional<std::string> WhyStopFor(BootTime now, const Job& job, const Host& 
 
 bool IsDrained(BootTime now, const Job& job, const Host& host) {
   const bool away = !host.IsAttached() && now > host.closed_at + job.options.reconnect_grace;
-  if (now > host.lease_until && (away || StopIsOverdue(now, job))) return true;
+  if (now > host.lease_until && (away || StopIsOverdue(now, job, host))) return true;
   const v1::Phase phase = host.status.phase();
   if (phase == v1::PHASE_LEAVING) return host.IsIdle();
   return HasAppliedStop(job, host) && (phase == v1::PHASE_READY || phase == v1::PHASE_UNUSABLE);
@@ -59,6 +59,7 @@ std::optional<StopReason> WhyStop(BootTime now, const Job& job) {
     return StopReason{.text = round.loss_text.empty() ? "a node was lost" : round.loss_text,
                       .is_logged = round.loss_is_logged};
   }
+  if (round.belief == Belief::kDoubted) return StopReason{.text = DescribeDoubt(job)};
   if (!job.cancelled_on.empty()) return StopReason{.text = absl::StrCat("cancelled on ", job.cancelled_on)};
   const bool absent_may_return = job.OnlyAbsentNodesRun();
   for (const auto& [id, host] : job.hosts) {
@@ -83,8 +84,9 @@ bool PredecessorsRoundMayRun(BootTime now, const Job& job) {
   return job.MembersMissing() > 0 || (job.options.leased() && job.succession.had_predecessor());
 }
 
-bool StopIsOverdue(BootTime now, const Job& job) {
-  return job.options.leased() && now > job.greatest.trouble_at + job.options.shutdown_grace + kStopLimit;
+bool StopIsOverdue(BootTime now, const Job& job, const Host& host) {
+  const absl::Duration limit = host.IsLeaving() ? kLeaveLimit : kStopLimit;
+  return job.options.leased() && now > job.greatest.trouble_at + job.options.shutdown_grace + limit;
 }
 
 bool HasAppliedStop(const Job& job, const Host& host) {

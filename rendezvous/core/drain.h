@@ -37,7 +37,7 @@ bool RoundIsDrained(BootTime now, const Job& job);
 
 // The time for it is over. A member that still has not confirmed its STOP gets no lease any more, and is waited
 // for only until its last one has ended.
-bool StopIsOverdue(BootTime now, const Job& job);
+bool StopIsOverdue(BootTime now, const Job& job, const Host& host);
 
 // Its newest status was sent after it had received the STOP of this drain.
 bool HasAppliedStop(const Job& job, const Host& host);

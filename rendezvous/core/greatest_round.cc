@@ -11,9 +11,12 @@ bool GreatestRound::IsKnown() const { return IsSet(round.id()); }
 
 bool GreatestRound::MayBe(const std::string& host_id, int node_rank) const {
   if (node_rank < 0 || node_rank >= node_count()) return false;
-  if (members.empty()) return true;
   const auto member = members.find(node_rank);
-  return member != members.end() && member->second == host_id;
+  return member == members.end() ? !is_ours : member->second == host_id;
+}
+
+bool GreatestRound::HasMember(const std::string& host_id) const {
+  return std::any_of(members.begin(), members.end(), [&](const auto& entry) { return entry.second == host_id; });
 }
 
 void GreatestRound::Become(const v1::Round& greater, BootTime now, bool is_ours) {
@@ -23,9 +26,15 @@ void GreatestRound::Become(const v1::Round& greater, BootTime now, bool is_ours)
   fresh.round.clear_primary_ended();
   fresh.counts = std::move(counts);
   fresh.max_number = std::max(max_number, greater.id().number());
-  fresh.owned = is_ours;
+  fresh.owned = fresh.is_ours = fresh.members_are_proved = is_ours;
+  fresh.belief = is_ours ? Belief::kBelieved : Belief::kOpen;
   fresh.since = now;
   *this = std::move(fresh);
+}
+
+void GreatestRound::Doubt(std::string why) {
+  belief = Belief::kDoubted;
+  doubt = std::move(why);
 }
 
 void GreatestRound::BeginEpoch() {

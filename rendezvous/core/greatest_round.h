@@ -16,12 +16,20 @@
 
 namespace muster::rendezvous {
 
+// Whether a round is what the nodes report of it: testimony.h.
+enum class Belief { kOpen, kBelieved, kDoubted };
+
 struct GreatestRound {
   v1::Round round;          // without a node rank
   RestartLedger counts;     // as sent with it
   uint64_t max_number = 0;  // greatest number of any round seen; kept, so that no number is used twice
-  // Host ids by node rank, if this coordinator made the round; empty: it was learned from reports.
+  bool is_ours = false;     // this coordinator made it, in this epoch or in an earlier one
+  // Host ids by node rank. Of a round that is not ours: of those that reported their rank, the first one for each.
   std::map<int, std::string> members;
+  bool members_are_proved = false;  // they are all, and those that the round was made with
+  Belief belief = Belief::kOpen;
+  std::string contradicted_by;  // a host whose last round was another one; that alone stops no running round
+  std::string doubt;            // why it is doubted
   // Made or continued by this epoch. Before that, another coordinator's members may know more than this one.
   bool owned = false;
   BootTime since = absl::InfinitePast();  // when it was made
@@ -49,14 +57,16 @@ struct GreatestRound {
   bool IsKnown() const;
   const v1::RoundId& id() const { return round.id(); }
   int node_count() const { return round.node_count(); }
+  bool AllSucceeded() const { return static_cast<int>(succeeded.size()) == node_count(); }
   uint64_t number() const { return round.id().number(); }
-  // Whether this host may speak for this node rank: for a round that was made here, only the host that was given
-  // it.
+  bool HasMember(const std::string& host_id) const;  // as far as known
+  // Whether this host may speak for this node rank: only the host that was given it, or that reported it first.
   bool MayBe(const std::string& host_id, int node_rank) const;
 
   // Replaces this round by a greater one, and forgets all that was about this one. is_ours: this coordinator makes
   // it; else an agent has reported it.
   void Become(const v1::Round& greater, BootTime now, bool is_ours);
+  void Doubt(std::string why);
   // The coordinator takes a new epoch: the round is not owned until its members have reported to that epoch.
   void BeginEpoch();
   // The earliest one is kept. is_logged: the log has this text already.

@@ -52,6 +52,7 @@ void Host::Store(const v1::AgentStatus& newest) {
   v1::AgentStatus before;
   before.Swap(&status);
   status = newest;
+  status.DiscardUnknownFields();
   status.set_hostname(Foreign(newest.hostname()));
   if (newest.has_failure()) KeepTextsLeftOut(before.mutable_failure(), status.mutable_failure());
   if (newest.has_cannot_start()) {

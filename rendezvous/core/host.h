@@ -66,7 +66,6 @@ struct Host {
   int seat = -1;
   Exchange exchange;
   Part part;
-  int epochs_brought = 0;                       // greater ones than this coordinator's own
   bool in_farewell_audience = false;            // receives this coordinator's farewell, is counted in its known_to
   bool told_by_predecessor = false;             // brought the predecessor's farewell, no older than a lease
   v1::RoundId failed_round;                     // round of the failure that it reported

@@ -23,13 +23,20 @@ bool Job::IsReady(const Host& host) const {
 }
 
 bool Job::MadeItsRound() const {
-  return greatest.owned && !greatest.members.empty() && Same(greatest.id().epoch(), epoch());
+  return greatest.owned && greatest.is_ours && Same(greatest.id().epoch(), epoch());
+}
+
+bool Job::OwnRoundRuns() const {
+  return greatest.is_ours && std::any_of(hosts.begin(), hosts.end(), [this](const auto& entry) {
+           const Host& host = entry.second;
+           return host.IsAttached() && Claims(host) && host.RunsSomething();
+         });
 }
 
 bool Job::Claims(const Host& host) const {
   const v1::Round& last = host.status.last();
   return greatest.IsKnown() && last.has_node_rank() && Same(last.id(), greatest.id()) &&
-         greatest.MayBe(host.status.host_id(), last.node_rank());
+         last.members() == greatest.round.members() && greatest.MayBe(host.status.host_id(), last.node_rank());
 }
 
 bool Job::WasMember(const Host& host) const {
@@ -66,7 +73,8 @@ bool Job::IsExcluded(const std::string& host_id, BootTime now) const {
 // A reported success stays valid wherever its node is now. While recovering, all attached members must follow this
 // epoch: until then another coordinator may have a later round for them.
 bool Job::EveryNodeSucceeded() const {
-  if (!greatest.IsKnown() || static_cast<int>(greatest.succeeded.size()) != greatest.node_count()) return false;
+  if (!greatest.IsKnown() || !greatest.AllSucceeded()) return false;
+  if (greatest.belief != Belief::kBelieved || !greatest.members_are_proved) return false;
   if (state != State::kRecovering) return true;
   return std::all_of(hosts.begin(), hosts.end(), [this](const auto& entry) {
     const Host& host = entry.second;
@@ -121,7 +129,7 @@ std::vector<FailureRef> Job::Failures() const {
 // ---- the predecessor's farewell -----------------------------------------------------------------------------
 
 std::optional<int> Job::RankOfEndedPrimary() const {
-  if (greatest.owned || !succession.farewell()) return std::nullopt;
+  if (greatest.owned || !succession.FarewellIsValid()) return std::nullopt;
   const int rank = succession.farewell()->node_rank();
   if (AccountedFor().count(rank) > 0) return std::nullopt;
   return rank;
@@ -131,10 +139,10 @@ bool Job::PrimaryIsKnownEnded() const {
   if (greatest.owned || !succession.FarewellIsValid()) return false;
   int told = 0;
   for (const auto& [id, host] : hosts) {
-    if (!host.IsAttached() || !host.IsTrainer()) continue;
+    if (!host.IsTrainer()) continue;
     const bool had_a_part = host.status.last().has_node_rank() || host.part.in_older_round;
     if (had_a_part && !host.told_by_predecessor) return false;
-    told += host.told_by_predecessor && Follows(host) ? 1 : 0;
+    told += host.IsAttached() && host.told_by_predecessor && Follows(host) ? 1 : 0;
   }
   return told >= succession.farewell()->known_to();
 }

@@ -29,7 +29,7 @@ void Coordinator::Learn(BootTime now, StreamId stream, const v1::AgentStatus& st
   LearnFailure(now, host);
   if (job_.Follows(host)) host.exchange.NoteApplied(host.status.applied().seq());
   if (!status.predecessor_dead().empty()) LearnProvedDeath(now, status, out);
-  if (status.has_verdict()) LearnVerdict(now, status.verdict(), out);
+  if (status.has_verdict()) LearnVerdict(now, host, out);
 }
 
 void Coordinator::LearnUse(const v1::AgentStatus& before, const v1::AgentStatus& status, Effects* out) const {
@@ -70,7 +70,7 @@ void Coordinator::LearnRounds(BootTime now, Host& host, Effects* out) {
 
 void Coordinator::LearnGreaterRound(BootTime now, const v1::Round& last, Effects* out) {
   GreatestRound& greatest = job_.greatest;
-  if (!greatest.owned) {
+  if (!greatest.owned && !job_.OwnRoundRuns()) {
     // While gathering, the end of that round has not been counted yet, so it is recovered first. While draining
     // an older round, whose members have moved on, the greater round may be healthy.
     const bool turns_back = job_.state == State::kGathering || job_.state == State::kDraining;
@@ -84,10 +84,11 @@ void Coordinator::LearnGreaterRound(BootTime now, const v1::Round& last, Effects
       other.part.lost_at = absl::InfiniteFuture();
     }
   }
+  if (job_.MadeItsRound()) return;  // it has kept the counts itself
   RestartLedger seen = RestartLedger::ReadFrom(last, now);
   greatest.counts = greatest.counts.MergedWith(seen);
   // The greater round is another coordinator's; the next round of this one follows it.
-  seen.restart_count += greatest.owned ? 1 : 0;
+  seen.restart_count = std::min(seen.restart_count + (greatest.owned ? 1 : 0), kMaxCount);
   job_.counts = job_.counts.MergedWith(seen);
   job_.gathering.largest = std::max(job_.gathering.largest, last.largest_node_count());
 }
@@ -97,6 +98,8 @@ void Coordinator::LearnMembership(BootTime now, const v1::Round& last, Host& hos
   Part& part = host.part;
   if (last.has_node_rank() && host.seat < 0) host.seat = last.seat();
   part.in_older_round |= last.has_node_rank() && Compare(last.id(), greatest.id()) < 0;
+  if (!greatest.is_ours && job_.Claims(host))
+    greatest.members.try_emplace(last.node_rank(), host.status.host_id());
   if (!part.in_round && !greatest.owned && job_.Claims(host)) {
     part.in_round = true;
     part.in_older_round = false;
@@ -163,10 +166,23 @@ void Coordinator::LearnProvedDeath(BootTime now, const v1::AgentStatus& successo
 
 // A brief verdict is binding even if this coordinator does not hold its details. These may still come from another
 // host.
-void Coordinator::LearnVerdict(BootTime now, const v1::Verdict& verdict, Effects* out) {
+void Coordinator::LearnVerdict(BootTime now, const Host& host, Effects* out) {
+  const v1::Verdict& verdict = host.status.verdict();
   std::optional<v1::Verdict>& known = job_.verdict;
+  if (!known && verdict.exit_code() == 0 && !host.status.at_primary()) return LearnSuccess(now, host);
   if (!known) return Conclude(now, verdict, out);
   if (known->brief() && !verdict.brief() && known->digest() == verdict.digest()) known = verdict;
+}
+
+// Anyone may end the job as failed, as a Ctrl-C does. A success must be one.
+void Coordinator::LearnSuccess(BootTime now, const Host& host) {
+  const v1::Verdict& verdict = host.status.verdict();
+  std::optional<CarriedSuccess>& carried = job_.carried;
+  if (!carried)
+    carried =
+        CarriedSuccess{.verdict = verdict, .round = host.status.last().id(), .since = now, .contradicted_by = ""};
+  const bool is_fuller = carried->verdict.brief() && !verdict.brief();
+  if (is_fuller && carried->verdict.digest() == verdict.digest()) carried->verdict = verdict;
 }
 
 void Coordinator::BeginEpoch(BootTime now, uint64_t above, Effects* out) {

@@ -28,8 +28,8 @@ bool IsLastMember(const Job& job) {
 std::optional<v1::Lease> LeaseFor(const Job& job, const Host& host, const v1::Directive& directive) {
   if (!job.options.leased()) return std::nullopt;
   const bool recovering = job.state == State::kRecovering && host.part.in_round && job.Claims(host);
-  const bool ending =
-      directive.has_stop() && host.part.in_round && !host.IsIdle() && !StopIsOverdue(job.pauses.last_event(), job);
+  const bool ending = directive.has_stop() && host.part.in_round && !host.IsIdle() &&
+                      !StopIsOverdue(job.pauses.last_event(), job, host);
   if (!directive.has_run() && !ending && !(recovering && directive.has_wait())) return std::nullopt;
   v1::Lease lease;
   lease.set_duration_ms(absl::ToInt64Milliseconds(job.options.lease));

@@ -28,6 +28,8 @@ inline constexpr absl::Duration kRunLimit = absl::Seconds(70);
 // An honest node needs far less, or reports that a process cannot be ended. One that sends heartbeats and nothing
 // else is no longer waited for, once its lease, which is not renewed any more, has ended.
 inline constexpr absl::Duration kStopLimit = absl::Minutes(2);
+// The same for a node that was asked to leave: it may have --termination-grace or --stop-before of its own.
+inline constexpr absl::Duration kLeaveLimit = absl::Hours(1);
 // Time for nodes that are still starting to connect and hear why the job ends: because a node cannot start its
 // program, or because the job was over before they connected.
 inline constexpr absl::Duration kLatecomers = absl::Seconds(10);
@@ -57,8 +59,8 @@ inline constexpr uint64_t kMaxNumber = uint64_t{1} << 62;  // of epochs and roun
 // Epoch and round numbers this far above its own are not believed by a coordinator that has a round: each is one
 // restart, or one new coordinator.
 inline constexpr uint64_t kMaxJump = uint64_t{1} << 20;
-// Greater epochs that one host may bring. Each makes the coordinator learn the state of the job anew.
-inline constexpr int kMaxEpochsOfAHost = 16;
+// Greater epochs that a coordinator may meet. Each makes it learn the state of the job anew.
+inline constexpr size_t kMaxEpochsMet = 64;
 // With more hosts than this, decisions that are not urgent are made for many statuses at once, and at the earliest
 // kDecisionSpacing times the number of hosts after the last decision: ten times what a decision costs.
 inline constexpr size_t kManyHosts = 256;
@@ -73,7 +75,9 @@ inline constexpr int kMaxIdleFailures = 3;  // restarts in a row without a touch
 // Without a progress file, a round that ran this long counts as progress.
 inline constexpr absl::Duration kLongRound = absl::Minutes(5);
 inline constexpr int kMaxFailureAges = 1000;  // upper bound of --max-restarts with --restart-window
-inline constexpr size_t kMaxExcluded = 64;    // nodes excluded at the same time
+// Ages of lost nodes that are passed on to the next coordinator, the newest: they travel with each directive.
+inline constexpr int kMaxLossAges = 1000;
+inline constexpr size_t kMaxExcluded = 64;  // nodes excluded at the same time
 
 // When new nodes join a running group of MIN:MAX nodes.
 enum class ScaleUp {

@@ -20,7 +20,7 @@ using google::protobuf::Reflection;
 
 constexpr int64_t kAnyInt64 = std::numeric_limits<int64_t>::max();
 constexpr int64_t kMostNumber = static_cast<int64_t>(kMaxNumber);
-constexpr int64_t kMostSignal = 128;
+constexpr int64_t kMostSignal = 64;  // of Linux
 constexpr int64_t kMostPort = 65'535;
 constexpr int64_t kMostPid = int64_t{1} << 31;
 
@@ -160,12 +160,12 @@ const std::vector<Range>& Ranges() {
       {"Round.world_size", 0, kMaxCount},
       {"Round.restart_count", 0, kMaxCount},
       {"Round.failures", 0, kMaxCount},
-      {"Round.loss_ages_ms", -kMaxAge, kMaxAge, kMaxLossAges},
+      {"Round.loss_ages_ms", 0, kMaxAge, kMaxLossAges},
       {"Round.max_restarts", 0, kMaxCount},
       {"Round.seat", 0, kMaxNodes},
       {"Round.role_first_rank", 0, kMaxCount},
       {"Round.role_world_size", 0, kMaxCount},
-      {"Round.failure_ages_ms", -kMaxAge, kMaxAge, kMaxFailureAges},
+      {"Round.failure_ages_ms", 0, kMaxAge, kMaxFailureAges},
       {"Round.fast_failures", 0, kMaxCount},
       {"Round.idle_failures", 0, kMaxCount},
       {"Round.idle_changes", 0, kMaxCount},
@@ -174,6 +174,7 @@ const std::vector<Range>& Ranges() {
       {"Round.culprit_streak", 0, kMaxCount},
       {"Round.excluded", 0, 0, static_cast<int64_t>(kMaxExcluded)},
       {"Round.age_ms", -kMaxAge, kMaxAge},
+      {"Round.members", 0, kMaxShortText},
       {"PrimaryEnded.node_rank", 0, kMaxNodes - 1},
       {"PrimaryEnded.known_to", 0, kMaxNodes},
       {"PrimaryEnded.age_ms", 0, kMaxAge},
@@ -188,12 +189,12 @@ const std::vector<Range>& Ranges() {
       {"Failure.exit_code", 0, 255},
       {"Failure.signal", 0, kMostSignal},
       {"Failure.age_ms", -kMaxAge, kMaxAge},
-      {"Failure.error_text", 0, kMaxLongText},
-      {"Failure.callstack", 0, kMaxLongText},
-      {"Failure.error_file", 0, kMaxLongText},
-      {"Failure.wall_time_s", -kMaxAge, kMaxAge},
-      {"Failure.last_output", 0, kMaxLongText},
-      {"Failure.hint", 0, kMaxLongText},
+      {"Failure.error_text", 0, kMaxFailureText},
+      {"Failure.callstack", 0, kMaxFailureText},
+      {"Failure.error_file", 0, kMaxFailureText},
+      {"Failure.wall_time_s", -kMaxAge / 1000, kMaxAge / 1000},
+      {"Failure.last_output", 0, kMaxFailureText},
+      {"Failure.hint", 0, kMaxFailureText},
       {"Failure.others", 0, 0, kMaxFailuresSent},
       {"Failure.more_others", 0, kMaxCount},
 

@@ -12,11 +12,12 @@ namespace muster::rendezvous {
 
 inline constexpr int64_t kMaxAge = int64_t{100} * 366 * 24 * 3600 * 1000;  // milliseconds: a hundred years
 inline constexpr int64_t kMaxShortText = 1024;  // bytes of a name, a version, an address or a hash
-inline constexpr int64_t kMaxLongText =
-    256 * 1024;  // bytes of a text for people; one message has at most four times that
-inline constexpr int64_t kMaxFailuresSent = 64;  // failures in one message, beside its first
+// Bytes of a text for people. A message has at most four times that.
+inline constexpr int64_t kMaxLongText = 256 * 1024;
+// Bytes of each text of a failure: twice what agents send. All of a verdict fit into one message together.
+inline constexpr int64_t kMaxFailureText = 8 * 1024;
+inline constexpr int64_t kMaxFailuresSent = 16;  // failures in one message, beside its first; agents send 8
 inline constexpr int64_t kMaxFactsSent = 1024;
-inline constexpr int64_t kMaxLossAges = 100'000;
 
 // A field that is not set is 0 or empty, so each range contains that.
 // Of a number: its values. Of a text: its length in bytes. `most_times`: of a repeated field, how often it may

@@ -31,8 +31,9 @@ Members LookAtMembers(const Job& job) {
     if (!job.Follows(host) || !host.IsTrainer()) continue;
     const v1::Phase phase = host.status.phase();
     if (!job.Claims(host)) {
-      may_have_missed_it += host.part.in_older_round && host.IsAttached() ? 1 : 0;
-      if (host.status.last().has_node_rank() && host.RunsSomething()) {
+      const bool may_be_member = !job.greatest.is_ours || job.greatest.HasMember(id);
+      may_have_missed_it += may_be_member && host.part.in_older_round && host.IsAttached() ? 1 : 0;
+      if (may_be_member && host.status.last().has_node_rank() && host.RunsSomething()) {
         members.broken = absl::StrCat(host.status.hostname(), " runs a different round");
       }
       continue;
@@ -47,6 +48,7 @@ Members LookAtMembers(const Job& job) {
       members.broken = absl::StrCat(host.Name(), " no longer runs the round (", ToString(phase), ")");
     }
   }
+  if (job.greatest.belief == Belief::kDoubted) members.broken = DescribeDoubt(job);
   members.some_came = claims > 0;
   members.all_who_came_succeeded = members.some_came && all_succeeded;
   members.all_run = static_cast<int>(running.size()) == job.greatest.node_count();

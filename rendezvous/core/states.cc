@@ -78,7 +78,7 @@ bool Concludes(const Job& job, int exit_code) { return job.verdict && job.verdic
 bool AllSucceeded(BootTime, const Job& job) { return Concludes(job, 0) && job.EveryNodeSucceeded(); }
 
 bool SomeoneKnowsTheVerdict(BootTime, const Job& job) {
-  return job.verdict && AnyHost(job, [](const Host& host) { return host.status.has_verdict(); });
+  return job.verdict && (job.carried || AnyHost(job, [](const Host& host) { return host.status.has_verdict(); }));
 }
 
 bool IsCancelled(const Job& job) { return Concludes(job, kExitCancelled) && !job.cancelled_on.empty(); }

@@ -125,8 +125,8 @@ std::optional<PortHolder> FindPortHolder(uint16_t port, absl::Duration limit) {
   return std::nullopt;
 }
 
-void RefreshPortHolder(BootTime now, uint16_t port, PortRetry* retry, absl::Duration limit) {
-  if (retry->SearchIsDue(now)) retry->SetHolder(now, FindPortHolder(port, limit));
+void RefreshPortHolder(BootTime now, uint16_t port, PortRetry* retry) {
+  if (retry->SearchIsDue(now)) retry->SetHolder(now, FindPortHolder(port));
 }
 
 }  // namespace muster::rendezvous

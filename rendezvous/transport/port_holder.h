@@ -16,8 +16,7 @@ inline constexpr absl::Duration kHolderSearchLimit = absl::Milliseconds(200);  /
 // the one that does is not visible (another user's or another container's). Blocks, at most for `limit`.
 std::optional<PortHolder> FindPortHolder(uint16_t port, absl::Duration limit = kHolderSearchLimit);
 
-// Passes the present holder of the port to `retry`, if a search is due. Blocks during the search, at most for
-// `limit`.
-void RefreshPortHolder(BootTime now, uint16_t port, PortRetry* retry, absl::Duration limit = kHolderSearchLimit);
+// Passes the present holder of the port to `retry`, if a search is due. Blocks during the search.
+void RefreshPortHolder(BootTime now, uint16_t port, PortRetry* retry);
 
 }  // namespace muster::rendezvous

@@ -206,6 +206,7 @@ TEST(Coordinator, CountsOutOfRangeAreRefused) {
     v1::Round* last = c.At("a").status.mutable_last();
     last->mutable_id()->set_number(1);
     last->mutable_id()->mutable_epoch()->set_number(1);
+    last->set_node_count(1);
     set(last);
     c.Join("a");
     return c.Told("a").has_refused();

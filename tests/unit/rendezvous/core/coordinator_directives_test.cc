@@ -134,6 +134,7 @@ TEST(CoordinatorDirectives, AStopForAnOldRoundNamesThatRound) {
   v1::AgentStatus& old = c.At("old").status;
   old.mutable_last()->mutable_id()->set_number(1);
   old.mutable_last()->set_node_rank(0);
+  old.mutable_last()->set_node_count(2);
   old.set_live_workers(2);
   c.Join("old");
   c.Phase("old", v1::PHASE_RUNNING);

@@ -82,8 +82,9 @@ TEST(CoordinatorGathering, ReadinessBeforeAStopDoesNotCount) {
   EXPECT_TRUE(c.Told("c").has_run());
 }
 
-// Another coordinator made rounds meanwhile, and a node that knows them returns.
-TEST(CoordinatorGathering, RestartsOfAnotherCoordinatorsRoundCount) {
+// Another coordinator made rounds meanwhile, or a node says so: no number is used twice, and the counts are this
+// coordinator's own.
+TEST(CoordinatorGathering, OfAnotherCoordinatorsRoundOnlyTheNumberCounts) {
   Cluster c(Fixed(2));
   c.Join("a", 0);
   c.Join("b", 1);
@@ -97,7 +98,8 @@ TEST(CoordinatorGathering, RestartsOfAnotherCoordinatorsRoundCount) {
   last->set_restart_count(4);
   c.Join("b2", 1);
   ASSERT_TRUE(c.Told("a").has_run());
-  EXPECT_EQ(c.Told("a").run().restart_count(), 5);
+  EXPECT_EQ(c.Told("a").run().id().number(), 6u);
+  EXPECT_EQ(c.Told("a").run().restart_count(), 1);
 }
 
 // ---- nodes that prepare

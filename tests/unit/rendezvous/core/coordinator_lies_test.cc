@@ -1,4 +1,6 @@
 // A node that was admitted speaks for itself alone: what it claims of others, or of this process, changes nothing.
+#include "absl/strings/str_cat.h"
+#include "rendezvous/core/admission.h"
 #include "tests/unit/rendezvous/core/coordinator_cluster.h"
 
 namespace muster::rendezvous {
@@ -92,23 +94,114 @@ TEST(CoordinatorLies, NumbersFarAboveTheJobsOwnAreNotBelieved) {
   }
 }
 
-TEST(CoordinatorLies, OneHostBringsOnlySoManyEpochs) {
+// Also if it comes back as another host each time.
+TEST(CoordinatorLies, OnlySoManyGreaterEpochsAreBelieved) {
   Cluster c(Fixed(3));
   StartThree(&c);
-  const auto bring = [&] {
-    c.At("c").status.mutable_epoch()->set_number(c.core().epoch().number() + 1);
-    c.Say("c");
-    return c.Told("c").refused().reason();
+  const auto bring = [&](int i) {
+    const std::string name = absl::StrCat("liar", i);
+    c.At(name).status = c.At("c").status;
+    c.At(name).status.set_host_id(name);
+    c.At(name).status.clear_last();
+    c.At(name).status.mutable_epoch()->set_number(c.core().epoch().number() + 1);
+    c.Attach(name);
+    return c.Told(name).refused().reason();
   };
-  for (int i = 0; i < kMaxEpochsOfAHost; ++i) {
-    EXPECT_EQ(bring(), "");
+  for (size_t i = 0; i < kMaxEpochsMet; ++i) {
+    ASSERT_EQ(bring(static_cast<int>(i)), "") << i;
     for (const char* name : {"a", "b", "c"}) c.Apply(name);
     ASSERT_EQ(c.state(), State::kRunning) << i;
   }
   const uint64_t before = c.core().epoch().number();
-  EXPECT_EQ(bring(), "reports coordinators again and again that no other node has met");
+  EXPECT_EQ(bring(1000), kMetTooMany);
   EXPECT_EQ(c.core().epoch().number(), before);
   EXPECT_EQ(c.state(), State::kRunning);
+}
+
+// With a greater epoch the coordinator learns its job anew: not from a liar.
+TEST(CoordinatorLies, AnInventedRoundDoesNotReplaceTheOneThatRunsHere) {
+  for (const v1::Phase phase : {v1::PHASE_RUNNING, v1::PHASE_SUCCEEDED, v1::PHASE_READY}) {
+    Cluster c(Fixed(3));
+    StartThree(&c);
+    const v1::RoundId round = c.core().greatest().id();
+    v1::AgentStatus& status = c.At("liar").status;
+    status = c.At("c").status;
+    status.set_host_id("liar");
+    status.mutable_epoch()->set_number(c.core().epoch().number() + 1);
+    status.mutable_last()->mutable_id()->set_number(round.number() + 1);
+    status.mutable_last()->set_node_count(1);
+    status.mutable_last()->set_node_rank(0);
+    status.set_outcome(v1::OUTCOME_SUCCEEDED);
+    status.set_phase(phase);
+    status.set_live_workers(phase == v1::PHASE_RUNNING ? 1 : 0);
+    status.mutable_verdict()->set_exit_code(0);
+    c.Attach("liar");
+    c.Apply("liar");
+    for (const char* name : {"a", "b", "c"}) c.Apply(name);
+    c.Pass(absl::Seconds(15), {"a", "b", "c"});
+    EXPECT_EQ(c.state(), State::kRunning);
+    EXPECT_TRUE(Same(c.core().greatest().id(), round));
+    EXPECT_EQ(c.At("a").status.phase(), v1::PHASE_RUNNING);
+    EXPECT_FALSE(c.core().verdict().has_value());
+  }
+}
+
+TEST(CoordinatorLies, AHostClaimsOnePlace) {
+  Cluster c(Fixed(3));
+  c.Join("a", 0);
+  c.Join("b", 1);
+  c.At("b").status.set_place(2);
+  c.Say("b");
+  EXPECT_EQ(c.Told("b").refused().reason(), "claims several places");
+  EXPECT_EQ(c.core().job().hosts.HolderOf(2), nullptr);
+}
+
+TEST(CoordinatorLies, ARoundHasMembers) {
+  Cluster c(Fixed(3));
+  c.Join("a");
+  c.Join("b");
+  v1::Round* last = c.At("b").status.mutable_last();
+  last->mutable_id()->set_number(1);
+  c.Say("b");
+  EXPECT_EQ(c.Told("b").refused().reason(), "invalid status: a round without members, or a rank beyond them");
+}
+
+// A failure is no success, whatever its code is said to be.
+TEST(CoordinatorLies, AFailureWithTheCodeZeroEndsTheJobAsFailed) {
+  Cluster c(Fixed(3, 0));
+  StartThree(&c);
+  c.Fail("c", 0);
+  for (const char* name : {"a", "b", "c"}) c.Apply(name);
+  for (const char* name : {"a", "b", "c"}) c.Apply(name);
+  ASSERT_TRUE(c.core().verdict().has_value());
+  EXPECT_EQ(c.core().verdict()->exit_code(), 1);
+}
+
+TEST(CoordinatorLies, ANodeThatCannotStartWithTheCodeZeroEndsTheJobAsFailed) {
+  Cluster c(Fixed(2));
+  c.Join("a");
+  c.At("b").status.mutable_cannot_start();
+  c.Join("b");
+  c.Pass(absl::Seconds(20), {"a", "b"});
+  ASSERT_TRUE(c.core().verdict().has_value());
+  EXPECT_EQ(c.core().verdict()->exit_code(), 1);
+}
+
+// A node that leaves writes its last checkpoint for as long as its own options allow.
+TEST(CoordinatorLies, ANodeThatLeavesHasItsLeaseForLonger) {
+  CoordinatorOptions options = Elastic(2, 3);
+  options.lease = absl::Seconds(10);
+  Cluster c(options);
+  StartThree(&c);
+  c.Phase("c", v1::PHASE_LEAVING);
+  ASSERT_EQ(c.state(), State::kDraining);
+  for (const char* name : {"a", "b"}) c.Apply(name);
+  for (absl::Duration t; t < options.shutdown_grace + 2 * kStopLimit; t += absl::Seconds(1)) {
+    c.Pass(absl::Seconds(1), {"a", "b"});
+    c.Say("c");
+  }
+  EXPECT_EQ(c.state(), State::kDraining);
+  EXPECT_TRUE(c.Told("c").has_lease());
 }
 
 // Its lease is not renewed any more, so its workers, if it has any, end with that.

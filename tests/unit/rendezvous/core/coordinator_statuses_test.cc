@@ -50,7 +50,7 @@ TEST(CoordinatorStatuses, CountsHaveBounds) {
       {"idle failures", [](auto* s, int n) { s->mutable_last()->set_idle_failures(n); }, 0, kMaxCount},
       {"idle changes", [](auto* s, int n) { s->mutable_last()->set_idle_changes(n); }, 0, kMaxCount},
       {"streak", [](auto* s, int n) { s->mutable_last()->set_culprit_streak(n); }, 0, kMaxCount},
-      {"nodes", [](auto* s, int n) { s->mutable_last()->set_node_count(n); }, 0, kMaxNodes},
+      {"nodes", [](auto* s, int n) { s->mutable_last()->set_node_count(n); }, 1, kMaxNodes},
       {"largest", [](auto* s, int n) { s->mutable_last()->set_largest_node_count(n); }, 0, kMaxNodes},
       {"ended rank", [](auto* s, int n) { Farewell(s)->set_node_rank(n); }, 0, 2},
   };
@@ -401,6 +401,7 @@ TEST(RoundNumbers, ExceedTheGreatestThatWasReported) {
   last->set_node_count(2);
   c.Join("a", 0);
   c.At("b").status.mutable_last()->mutable_id()->set_number(3);
+  c.At("b").status.mutable_last()->set_node_count(2);
   c.Join("b", 1);
   c.Pass(absl::Seconds(15), {"a", "b"});
   ASSERT_TRUE(c.Told("a").has_run());

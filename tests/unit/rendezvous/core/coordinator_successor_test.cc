@@ -124,6 +124,7 @@ TEST(Coordinator, ASuccessorCountsASuccessBeforeALeave) {
   for (const char* n : {"a", "b", "c"}) before.Apply(n);
   Cluster after(Fixed(3), 43);
   for (const char* n : {"a", "b", "c"}) after.At(n) = before.At(n);
+  after.At("a").status.set_at_primary(true);
   v1::AgentStatus& leaver = after.At("c").status;
   leaver.set_phase(v1::PHASE_LEAVING);
   leaver.set_outcome(v1::OUTCOME_SUCCEEDED);

@@ -89,7 +89,7 @@ TEST(PortHolder, ARetryAsksForTheHolderOnceASecond) {
   const Listener listener(kForeign);
   PortRetry retry;
   const BootTime start = EventLoop::Now();
-  RefreshPortHolder(start, listener.port(), &retry, kPatience);
+  RefreshPortHolder(start, listener.port(), &retry);
   EXPECT_FALSE(retry.SearchIsDue(start));
   EXPECT_TRUE(retry.SearchIsDue(start + kHolderSearchPause));
   const std::string why = retry.OnFailure(start, absl::UnavailableError("in use"), {}).why;

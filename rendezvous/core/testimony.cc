@@ -1,0 +1,126 @@
+#include "rendezvous/core/testimony.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/crypto/digest.h"
+#include "base/ids.h"
+#include "rendezvous/core/job.h"
+
+namespace muster::rendezvous {
+namespace {
+
+bool HadAPart(const Host& host) { return host.status.last().has_node_rank() || host.part.in_older_round; }
+
+bool IsTheSameRound(const v1::Round& a, const v1::Round& b) {
+  return Same(a.id(), b.id()) && a.members() == b.members();
+}
+
+// Its word is no better than silence: a dead host's agent heard of nothing since.
+bool IsNoWitness(const Host& host) { return !host.IsTrainer() || host.IsGone() || !HadAPart(host); }
+
+// It had a part in a round, and what it knows cannot be if the greatest round is what others say it is.
+bool ContradictsRound(const Job& job, const Host& host) {
+  if (IsNoWitness(host) || !job.Follows(host) || job.Claims(host)) return false;
+  const v1::Round& last = host.status.last();
+  const int order = Compare(last.id(), job.greatest.id());
+  return order < 0 || (order == 0 && (last.has_node_rank() || last.members() != job.greatest.round.members()));
+}
+
+// The same for a success, which whoever carries it dates to this round.
+bool ContradictsSuccess(const v1::RoundId& round, const Host& host) {
+  const v1::AgentStatus& status = host.status;
+  if (IsNoWitness(host) || (status.has_verdict() && status.verdict().exit_code() == 0)) return false;
+  if (Compare(status.last().id(), round) < 0) return true;
+  return status.last().has_node_rank() && status.outcome() != v1::OUTCOME_SUCCEEDED;
+}
+
+bool OwnHostIsHeard(const Job& job) {
+  return std::any_of(job.hosts.begin(), job.hosts.end(),
+                     [](const auto& entry) { return entry.second.status.at_primary(); });
+}
+
+bool OwnHostVouches(const Job& job) {
+  return std::any_of(job.hosts.begin(), job.hosts.end(), [&job](const auto& entry) {
+    const v1::AgentStatus& status = entry.second.status;
+    return status.at_primary() && IsTheSameRound(status.last(), job.greatest.round);
+  });
+}
+
+// One node that contradicts is remembered, also when it is away: until it has heard of the round after all. One
+// that still runs another round is no remnant of that: no round begins while workers of another may run.
+void HearContradictions(Job* job) {
+  GreatestRound& round = job->greatest;
+  const Host* const before = job->hosts.Find(round.contradicted_by);
+  if (before != nullptr && !ContradictsRound(*job, *before)) round.contradicted_by.clear();
+  for (const auto& [id, host] : std::as_const(job->hosts)) {
+    if (!ContradictsRound(*job, host)) continue;
+    if (round.contradicted_by.empty()) round.contradicted_by = id;
+    if (host.RunsSomething()) return round.Doubt(absl::StrCat(host.status.hostname(), " runs another one"));
+  }
+}
+
+std::string NameOf(const Job& job, const std::string& host_id) {
+  const Host* const host = job.hosts.Find(host_id);
+  return host == nullptr ? "a node that has left" : host->status.hostname();
+}
+
+// By then every node has returned that may hold a lease of the predecessor.
+BootTime AllHadTimeAt(const Job& job) {
+  const Succession& succession = job.succession;
+  return job.options.leased() ? succession.members_known_until() : succession.epoch_start() + kUnleasedReturn;
+}
+
+bool IsDue(BootTime now, const Job& job) {
+  const absl::Duration unread = job.options.lease + job.options.margin();
+  return job.carried && now >= std::max(AllHadTimeAt(job), job.carried->since + unread);
+}
+
+}  // namespace
+
+std::string MembersDigest(const std::map<int, std::string>& members) {
+  std::string text;
+  for (const auto& [rank, host_id] : members) absl::StrAppend(&text, rank, ":", host_id, "\n");
+  return ShortHash(text);
+}
+
+void WeighRound(BootTime now, Job* job) {
+  GreatestRound& round = job->greatest;
+  if (!round.IsKnown() || round.is_ours || round.belief == Belief::kDoubted) return;
+  if (!round.members_are_proved && static_cast<int>(round.members.size()) == round.node_count()) {
+    round.members_are_proved = MembersDigest(round.members) == round.round.members();
+    if (!round.members_are_proved) return round.Doubt("its members are not those that report to be");
+  }
+  if (round.belief == Belief::kBelieved) return;
+  if (OwnHostVouches(*job)) {
+    round.belief = Belief::kBelieved;
+    return;
+  }
+  const bool all_had_time = now >= AllHadTimeAt(*job);
+  if (job->options.in_agent && !OwnHostIsHeard(*job) && !all_had_time) return;
+  HearContradictions(job);
+  if (round.belief == Belief::kDoubted || !all_had_time) return;
+  if (round.contradicted_by.empty()) {
+    round.belief = Belief::kBelieved;
+  } else if (round.AllSucceeded()) {
+    round.Doubt(absl::StrCat(NameOf(*job, round.contradicted_by), " knows nothing of it"));
+  }
+}
+
+std::string WhoContradictsSuccess(const Job& job) { return NameOf(job, job.carried->contradicted_by); }
+
+bool WeighsASuccess(const Job& job) { return job.carried && !job.verdict; }
+
+Belief WeighSuccess(BootTime now, Job* job) {
+  CarriedSuccess& carried = *job->carried;
+  const Host* const before = job->hosts.Find(carried.contradicted_by);
+  if (before != nullptr && !ContradictsSuccess(carried.round, *before)) carried.contradicted_by.clear();
+  for (const auto& [id, host] : std::as_const(job->hosts)) {
+    if (carried.contradicted_by.empty() && ContradictsSuccess(carried.round, host)) carried.contradicted_by = id;
+  }
+  if (!IsDue(now, *job)) return Belief::kOpen;
+  return carried.contradicted_by.empty() ? Belief::kBelieved : Belief::kDoubted;
+}
+
+}  // namespace muster::rendezvous
