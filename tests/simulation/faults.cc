@@ -20,11 +20,13 @@ Faults::Faults(World* world)
     : world_(world),
       env_(&world->env()),
       cluster_(&world->cluster()),
-      strangers_(env_, cluster_, &world->execution(), &world->checks()) {}
+      strangers_(env_, cluster_, &world->execution(), &world->checks()),
+      liars_(env_, cluster_) {}
 
 void Faults::Begin() {
   if (env_->scenario().faults.total_weight() > 0) ScheduleNext();
   if (env_->scenario().unwelcome.strangers_every > 0) ScheduleStranger();
+  if (env_->scenario().unwelcome.lies_every > 0) ScheduleLie();
   if (env_->scenario().sidecars.second_every > 0) ScheduleSecondSidecar();
 }
 
@@ -43,6 +45,19 @@ void Faults::ScheduleStranger() {
     strangers_.Knock();
     ScheduleStranger();
   });
+}
+
+void Faults::ScheduleLie() {
+  env_->scheduler().After(env_->hardships().Exponential(env_->scenario().unwelcome.lies_every) + 1, [this] {
+    if (stopped_) return;
+    liars_.Lie();
+    ScheduleLie();
+  });
+}
+
+void Faults::Stop() {
+  stopped_ = true;
+  liars_.Leave();
 }
 
 void Faults::ScheduleNext() {

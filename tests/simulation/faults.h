@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/simulation/invariants.h"
+#include "tests/simulation/liars.h"
 #include "tests/simulation/scenario.h"
 #include "tests/simulation/strangers.h"
 
@@ -20,7 +21,7 @@ class Faults {
   explicit Faults(World* world);
 
   void Begin();
-  void Stop() { stopped_ = true; }
+  void Stop();
 
   // Hooks for aimed faults: the first RUN and the first STOP of a round, the first announcement of the verdict.
   void OnRound(int node_count);
@@ -30,6 +31,7 @@ class Faults {
  private:
   void ScheduleNext();
   void ScheduleStranger();
+  void ScheduleLie();
   void ScheduleSecondSidecar();
   Fault Draw();
   void Strike(Fault fault);
@@ -53,6 +55,7 @@ class Faults {
   Environment* env_;
   Cluster* cluster_;
   Strangers strangers_;
+  Liars liars_;
   bool stopped_ = false;
   bool verdict_struck_ = false;
   int node_count_ = 0;  // of the newest round

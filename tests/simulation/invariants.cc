@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/exit_codes.h"
 #include "base/ids.h"
+#include "rendezvous/core/admission.h"
 #include "tests/simulation/cluster.h"
 
 namespace muster::simulation {
@@ -75,7 +76,9 @@ void Invariants::OnDirectiveSent(const CoordinatorHome& home, const HostProcess&
     case v1::Directive::kStop:
       return CheckDrain(home, directive.stop().round());
     case v1::Directive::kVerdict:
-      if (!record.announced) LookWhetherRunAgain(home);
+      // Of the same verdict it cannot be told, and does not matter.
+      if (!record.announced && verdict_ && verdict_->code != directive.verdict().exit_code())
+        LookWhetherRunAgain(home);
       CheckVerdictTold(home, directive.verdict(), !record.announced);
       if (!record.announced && directive.verdict().exit_code() == 0) CheckConcludedSuccess(home);
       record.announced = true;
@@ -93,7 +96,26 @@ void Invariants::OnDirectiveSent(const CoordinatorHome& home, const HostProcess&
 
 void Invariants::CheckRefusal(const HostProcess& to, const v1::Refused& refused) {
   if (MayBeRefused(to) && refused.exit_code() == kExitNotFound) return;
+  // Liars have used up what a coordinator believes.
+  if (refused.reason() == rendezvous::kMetTooMany && scenario_.unwelcome.someone_lies()) return;
+  const bool may_be = MayBeContradicted() || scenario_.unwelcome.someone_lies();
+  if (refused.reason() == rendezvous::kSuccessIsRefuted && may_be) return BeginAgain();
   Fail(5, absl::StrCat(to.id(), " was refused: ", refused.reason()));
+}
+
+// Exempt by design: a coordinator without memory, with no host of its own that has one, hears of a success from
+// some nodes, and from another one that only an earlier round is known. In an elastic job both may be true. It
+// believes the second, since a job that is run again does less harm than one that ends as a success and is none.
+bool Invariants::MayBeContradicted() const {
+  return scenario_.job.min_nodes < scenario_.job.max_nodes || scenario_.job.nodes > scenario_.job.max_nodes;
+}
+
+void Invariants::BeginAgain() {
+  std::set<std::string> know;
+  for (const auto& host : cluster_->hosts()) {
+    if (host->memory.has_verdict()) know.insert(host->id());
+  }
+  RunAgain(know);
 }
 
 // Allowed refusals of nodes that cannot start. The primary, which the others need, may be refused only if they can
@@ -212,7 +234,8 @@ void Invariants::CheckCounts(const RoundKey& key, const RoundRecord& record, Hos
   if (key < host.greatest_told && !forgot_) {  // if it forgot, no status with that round had arrived: see OnSpawn
     return Fail(3, absl::StrCat(where, "after round ", ToString(host.greatest_told)));
   }
-  if (key > host.greatest_told && host.greatest_told.number != 0 && !forgot_) {
+  const bool may_shrink = forgot_ || scenario_.unwelcome.someone_lies();
+  if (key > host.greatest_told && host.greatest_told.number != 0 && !may_shrink) {
     if (record.restart_count <= host.restart_count || record.failures < host.failures) {
       return Fail(3, absl::StrCat(where, "counts shrank: ", record.restart_count, " restarts after ",
                                   host.restart_count, ", ", record.failures, " failures after ", host.failures));
@@ -279,7 +302,8 @@ void Invariants::OnStartFailure(const WorkerProcess& worker, int exit_code) {
 
 // Invariant 6: the death of an agent, or of a coordinator that is soon reached again, ends no worker.
 void Invariants::OnSignal(const HostProcess& host, int signal) {
-  if (!scenario_.faults.only_agents_die || verdict_announced_) return;
+  const bool ends_by_agents_alone = scenario_.faults.only_agents_die && !scenario_.unwelcome.someone_lies();
+  if (!ends_by_agents_alone || verdict_announced_) return;
   Fail(6, absl::StrCat(host.id(), " signals its workers (", signal, ") though only agents have died"));
 }
 
@@ -291,11 +315,24 @@ void Invariants::OnSparedKilled(const WorkerProcess& training) {
 
 // ---- the verdict and the end
 
+// A success is believed that nobody contradicts who is here: docs/security.md.
+bool Invariants::SomeoneContradictsSuccess() const {
+  const CoordinatorHome* const home = cluster_->CurrentHome();
+  if (home == nullptr) return false;
+  const auto& known = home->core.job().hosts;
+  const auto& hosts = cluster_->hosts();
+  return std::any_of(hosts.begin(), hosts.end(), [&](const auto& host) {
+    const rendezvous::Host* const it = known.Find(host->id());
+    return it != nullptr && it->status.last().has_node_rank() && it->status.outcome() != v1::OUTCOME_SUCCEEDED;
+  });
+}
+
 // Invariant 4: 0 only if every worker of one round exited 0 by itself.
 void Invariants::CheckSuccess(const std::string& where) {
   for (const auto& [key, round] : rounds_) {
     if (round.world_size > 0 && static_cast<int>(round.ok_ranks.size()) == round.world_size) return;
   }
+  if (scenario_.unwelcome.someone_lies() && !SomeoneContradictsSuccess()) return;
   Fail(4, absl::StrCat(where, " 0, but in no round did every worker exit 0 by itself"));
 }
 
@@ -321,6 +358,10 @@ void Invariants::LookWhetherRunAgain(const CoordinatorHome& home) {
     if (heard(*host)) return;
     know.insert(host->id());
   }
+  RunAgain(know);
+}
+
+void Invariants::RunAgain(const std::set<std::string>& know) {
   env_->Note("platform", "the job is run again: nobody here knows its verdict any more");
   verdict_announced_ = verdict_seen_ = died_knowing_ = false;
   verdict_.reset();
@@ -455,6 +496,7 @@ void Invariants::OnSettled() {
       scenario_.script.kind == Script::kFreezeWholeNode || scenario_.script.kind == Script::kWakeAfterExit;
   const bool undisturbed = scenario_.faults.total_weight() == 0 && scenario_.quiet_but_for_weights() &&
                            scenario_.unwelcome.cannot_start_percent == 0 && !stops_nodes;
+  if (scenario_.unwelcome.someone_lies()) return;  // who reports losses of nodes, too
   if ((scenario_.faults.only_agents_die || undisturbed) && scenario_.workers.fails_percent == 0 &&
       verdict_code() != 0) {
     Fail(5, absl::StrCat("nothing failed, but the verdict is ", verdict_code()));

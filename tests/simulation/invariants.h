@@ -134,6 +134,12 @@ class Invariants {
   void CheckSameVerdict(const std::string& where, const std::string& by, const v1::Verdict& verdict);
   void CheckRelease(const CoordinatorHome& home);
   void CheckRefusal(const HostProcess& to, const v1::Refused& refused);
+  bool MayBeContradicted() const;
+  bool TwoHaveTheNumberOf(const RoundKey& round) const;
+  bool SomeoneContradictsSuccess() const;
+  bool MayDoubt(const CoordinatorHome& home, const RoundKey& round) const;
+  void BeginAgain();
+  void RunAgain(const std::set<std::string>& know);  // who knows the verdict that no longer counts
   bool MayBeRefused(const HostProcess& host) const;
   void CheckCannotStart(const CoordinatorHome& home);
   void CheckSuccess(const std::string& where);

@@ -91,12 +91,28 @@ void Invariants::CheckDrain(const CoordinatorHome& home, const v1::RoundId& roun
                        " for absent nodes alone, which may", " return within their leases"));
 }
 
+// Two coordinators have made a round of this number, and which of the two is the later one only their order by
+// epochs says, which is a random one.
+bool Invariants::TwoHaveTheNumberOf(const RoundKey& round) const {
+  const auto has_it = [&round](const auto& entry) { return entry.first.number == round.number; };
+  return std::count_if(rounds_.begin(), rounds_.end(), has_it) > 1;
+}
+
+// The coordinator did not see the round itself, and another node may say that it is none (MayBeContradicted), or
+// two coordinators have made one of the same number.
+bool Invariants::MayDoubt(const CoordinatorHome& home, const RoundKey& round) const {
+  if (TwoHaveTheNumberOf(round)) return true;
+  const bool saw_it = home.host != nullptr && KeyOf(home.host->memory.last().id()) == round;
+  return (MayBeContradicted() && !saw_it) || scenario_.unwelcome.someone_lies();
+}
+
 // The first word of a round that this coordinator has made.
 void Invariants::CheckNewRound(const CoordinatorHome& home, const RoundKey& key) {
   CoordinatorRecord& coordinator = coordinators_[home.id];
   const std::string what = absl::StrCat("coordinator ", home.id, " starts round ", ToString(key), ", but ");
   const std::string before = absl::StrCat(" of round ", ToString(coordinator.newest_known));
-  if (KnowsOfSuccess(coordinator)) Fail(4, absl::StrCat(what, "has heard that every node", before, " succeeded"));
+  if (KnowsOfSuccess(coordinator) && !MayDoubt(home, coordinator.newest_known))
+    Fail(4, absl::StrCat(what, "has heard that every node", before, " succeeded"));
   if (const HostProcess* host = SucceededUnheard(home, coordinator)) {
     Fail(4, absl::StrCat(what, "every node", before, " succeeded, and ", host->id(), " still holds its lease"));
   }
@@ -109,6 +125,11 @@ void Invariants::CheckNewRound(const CoordinatorHome& home, const RoundKey& key)
 void Invariants::CheckConcludedSuccess(const CoordinatorHome& home) {
   const CoordinatorRecord& coordinator = coordinators_[home.id];
   if (coordinator.heard_a_verdict || KnowsOfSuccess(coordinator)) return;
+  if (TwoHaveTheNumberOf(coordinator.newest_known)) return;
+  // Its own round ran on when a node came back from a greater one, which had ended before.
+  const rendezvous::GreatestRound& greatest = home.core.job().greatest;
+  if (greatest.is_ours && KeyOf(greatest.id()) != coordinator.newest_known) return;
+  if (scenario_.unwelcome.someone_lies() && !SomeoneContradictsSuccess()) return;
   Fail(4, absl::StrCat("coordinator ", home.id, " concludes 0, but has not heard that every node of round ",
                        ToString(coordinator.newest_known), " succeeded"));
 }

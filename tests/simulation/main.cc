@@ -3,6 +3,7 @@
 //   muster_sim --seeds N [--first S] [--time-limit SECONDS]      run seeds S, S+1, ...
 //   ... --jobs N                                                 on so many threads
 //   muster_sim --seed S [--trace]                                replay one
+//   ... --liars                                                  with nodes in other hands in every seed
 //   ... --mix TEXT                                               only of seeds whose mix of faults is called so
 //   ... --until-failed                                           end at the first violation, 1 if there was one
 //   ... --hash                                                   prints a hash of all that --trace would print: a
@@ -42,6 +43,7 @@ struct Options {
   double time_limit_s = 0;  // 0: none
   int jobs = 1;             // threads; a seed is one thread's
   std::string mix;
+  bool with_liars = false;
 };
 
 struct Outcome {
@@ -86,7 +88,7 @@ Outcome RunSeed(const Options& options, uint64_t seed) {
       Mix(std::to_string(now) + category + text + "\n", &outcome.trace_hash);
     };
   }
-  World world(DrawScenario(seed), std::move(take));
+  World world(DrawScenario(seed, options.with_liars), std::move(take));
   outcome.ok = world.Run();
   outcome.hash = world.hash();
   outcome.events = world.events();
@@ -97,10 +99,10 @@ Outcome RunSeed(const Options& options, uint64_t seed) {
   return outcome;
 }
 
-void Report(uint64_t seed, const std::string& message) {
+void Report(const Options& options, uint64_t seed, const std::string& message) {
   std::printf("seed %llu: %s\n  %s\n  replay: muster_sim --seed %llu --trace\n",
-              static_cast<unsigned long long>(seed), message.c_str(), Describe(DrawScenario(seed)).c_str(),
-              static_cast<unsigned long long>(seed));
+              static_cast<unsigned long long>(seed), message.c_str(),
+              Describe(DrawScenario(seed, options.with_liars)).c_str(), static_cast<unsigned long long>(seed));
   std::fflush(stdout);
 }
 
@@ -131,7 +133,8 @@ void TakeSeeds(const Options& options, const std::function<double()>& elapsed, T
   while (!tally->enough && tally->next < options.first + options.seeds) {
     if (options.time_limit_s > 0 && elapsed() > options.time_limit_s) return;
     const uint64_t seed = tally->next++;
-    if (!options.mix.empty() && DrawScenario(seed).mix.find(options.mix) == std::string::npos) continue;
+    if (!options.mix.empty() && DrawScenario(seed, options.with_liars).mix.find(options.mix) == std::string::npos)
+      continue;
     lock.unlock();
     const Outcome outcome = RunSeed(options, seed);
     const std::string message = Judge(options, seed, outcome);
@@ -144,7 +147,7 @@ void TakeSeeds(const Options& options, const std::function<double()>& elapsed, T
     ++tally->verdicts[outcome.verdict_code];
     if (message.empty()) continue;
     tally->failed[seed] = message;
-    if (tally->failed.size() <= kMaxReported) Report(seed, message);
+    if (tally->failed.size() <= kMaxReported) Report(options, seed, message);
     tally->enough |= options.until_failed;
   }
 }
@@ -174,7 +177,7 @@ int RunMany(const Options& options) {
 
 int RunOne(const Options& options) {
   std::printf("seed %llu: %s\n", static_cast<unsigned long long>(options.first),
-              Describe(DrawScenario(options.first)).c_str());
+              Describe(DrawScenario(options.first, options.with_liars)).c_str());
   const Outcome outcome = RunSeed(options, options.first);
   std::printf("%s: %llu events, %zu rounds, %.3f virtual seconds, verdict %d, hash %016llx%s%s\n",
               outcome.ok ? "held" : "FAILED", static_cast<unsigned long long>(outcome.events), outcome.rounds,
@@ -205,7 +208,9 @@ bool Parse(int argc, char** argv, Options* options) {
   if (const char* seeds = std::getenv("MUSTER_SIM_SEEDS")) options->seeds = std::strtoull(seeds, nullptr, 10);
   for (int i = 1; i < argc; ++i) {
     const std::string flag = argv[i];
-    if (flag == "--trace") {
+    if (flag == "--liars") {
+      options->with_liars = true;
+    } else if (flag == "--trace") {
       options->trace = true;
     } else if (flag == "--hash") {
       options->hashes_trace = true;
@@ -225,7 +230,7 @@ int main(int argc, char** argv) {
   muster::simulation::Options options;
   if (!muster::simulation::Parse(argc, argv, &options)) {
     std::fprintf(stderr,
-                 "usage: muster_sim [--seeds N] [--first S] [--seed S] [--trace] [--mix TEXT] "
+                 "usage: muster_sim [--seeds N] [--first S] [--seed S] [--trace] [--liars] [--mix TEXT] "
                  "[--jobs N] [--hash] [--until-failed] [--time-limit SECONDS]\n");
     return 64;
   }
