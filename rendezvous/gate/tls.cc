@@ -139,7 +139,10 @@ class TlsCodec : public Codec {
     if (!ready_) {
       if (absl::Status status = CheckStart(bytes, out); !status.ok()) return status;
     }
-    BIO_write(from_peer_, bytes.data(), static_cast<int>(bytes.size()));
+    // OpenSSL reads nothing after the peer's close_notify, so all of it would be kept.
+    if (ended_) return absl::InvalidArgumentError("it sends more after it has closed the connection");
+    const auto size = static_cast<int>(bytes.size());
+    if (BIO_write(from_peer_, bytes.data(), size) != size) return OpenSslFault("decrypting");
     if (!ready_) {
       if (absl::Status status = GoOn(out); !status.ok() || !ready_) return status;
     }
@@ -211,8 +214,8 @@ class TlsCodec : public Codec {
       }
       const int error = SSL_get_error(ssl_.get(), result);
       Collect(out);
-      const bool ended = error == SSL_ERROR_ZERO_RETURN;  // the end of the connection follows
-      if (ended || error == SSL_ERROR_WANT_READ) return absl::OkStatus();
+      ended_ = error == SSL_ERROR_ZERO_RETURN;  // the end of the connection follows
+      if (ended_ || error == SSL_ERROR_WANT_READ) return absl::OkStatus();
       // A client's handshake is over before the server has checked what it shows (RFC 8446, section 4.4.2.4).
       return is_server_ || accepted_ || Alert() == 0 ? OpenSslFault("decrypting") : WhyItFailed();
     }
@@ -237,6 +240,7 @@ class TlsCodec : public Codec {
   BIO* to_peer_ = nullptr;    // owned by ssl_
   const bool is_server_;
   bool ready_ = false;
+  bool ended_ = false;     // the peer sends nothing more
   bool accepted_ = false;  // the peer has sent something after its handshake
   size_t received_ = 0;    // bytes before it was ready
 };

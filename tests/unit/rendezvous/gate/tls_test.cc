@@ -71,6 +71,17 @@ TEST(TlsTest, LargeMessagesArriveWholeFromTornPieces) {
   EXPECT_EQ(meeting.at_server, large);
 }
 
+// It would be kept, and never read.
+TEST(TlsTest, NothingMayFollowTheEnd) {
+  Meeting meeting(ServerWith(kToken), ClientWith(kToken));
+  meeting.client->Close(&meeting.to_server);
+  meeting.Exchange();
+  ASSERT_TRUE(meeting.server_status.ok()) << "the end itself is no fault: " << meeting.server_status;
+  meeting.to_server = std::string(100'000, 'x');
+  meeting.Exchange();
+  EXPECT_EQ(meeting.server_status.message(), "it sends more after it has closed the connection");
+}
+
 TEST(TlsTest, BothEndsKnowABindingThatNoOtherConnectionHas) {
   const Meeting one(ServerWith(kToken), ClientWith(kToken));
   const Meeting other(ServerWith(kToken), ClientWith(kToken));
