@@ -75,7 +75,9 @@ std::optional<StopReason> WhyStop(BootTime now, const Job& job) {
 }
 
 bool PredecessorsRoundMayRun(BootTime now, const Job& job) {
-  if (job.greatest.owned || now >= job.succession.members_known_until()) return false;
+  // A round that was continued on the word of nodes alone may be an invented one.
+  const bool is_known = job.greatest.owned && job.greatest.belief == Belief::kBelieved;
+  if (is_known || now >= job.succession.members_known_until()) return false;
   if (job.PrimaryIsKnownEnded()) {
     std::set<int> accounted = job.AccountedFor();
     accounted.insert(job.succession.farewell()->node_rank());

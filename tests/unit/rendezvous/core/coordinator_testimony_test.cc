@@ -86,6 +86,22 @@ TEST_F(TestimonyTest, TheRoundGoesOnAtOnceWithoutIt) {
   EXPECT_EQ(after_.state(), State::kRunning);
 }
 
+// The members of the real round are away, and run on under their leases.
+TEST_F(TestimonyTest, NoRoundFollowsAnInventedOneBeforeTheLeasesOfTheAbsentHaveEnded) {
+  Invent("liar", LaterRoundOf("liar"));
+  Return("liar");
+  ASSERT_EQ(after_.state(), State::kRunning);
+  after_.Join("new", 1);
+  Status("liar").set_phase(v1::PHASE_FAILED);
+  Status("liar").set_live_workers(0);
+  after_.Say("liar");
+  after_.Apply("liar");
+  after_.Pass(absl::Seconds(10), {"liar", "new"});
+  EXPECT_FALSE(after_.Told("new").has_run());
+  after_.Pass(absl::Seconds(10), {"liar", "new"});
+  EXPECT_TRUE(after_.Told("new").has_run());
+}
+
 TEST_F(TestimonyTest, AnInventedRoundThatSucceededIsDoubtedWhileANodeRunsAnotherOne) {
   Invent("liar", LaterRoundOf("liar"));
   Succeeds("liar");
