@@ -46,6 +46,8 @@ struct Options {
   bool with_liars = false;
 };
 
+constexpr uint64_t kShareOfLiars = 10;  // of the seeds, one in so many is run with liars as well
+
 struct Outcome {
   bool ok = false;
   uint64_t hash = 0;        // of all events: two runs of one seed must agree
@@ -206,6 +208,8 @@ bool TakeValue(const std::string& flag, const char* value, Options* options) {
 
 bool Parse(int argc, char** argv, Options* options) {
   if (const char* seeds = std::getenv("MUSTER_SIM_SEEDS")) options->seeds = std::strtoull(seeds, nullptr, 10);
+  if (argc > 1 && std::string(argv[1]) == "--liars")
+    options->seeds = std::max<uint64_t>(1, options->seeds / kShareOfLiars);
   for (int i = 1; i < argc; ++i) {
     const std::string flag = argv[i];
     if (flag == "--liars") {
