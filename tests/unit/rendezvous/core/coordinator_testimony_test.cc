@@ -108,7 +108,7 @@ TEST_F(TestimonyTest, AnInventedRoundThatSucceededIsDoubtedWhileANodeRunsAnother
   Return("liar");
   for (const std::string& name : kAll) Return(name);
   std::vector<std::string> beating = kAll;
-  beating.push_back("liar");
+  beating.emplace_back("liar");
   after_.Pass(absl::Seconds(30), beating);
   EXPECT_FALSE(HasSucceeded());
   EXPECT_EQ(after_.Said("the nodes disagree about round 2: a runs another one"), 1);
