@@ -43,7 +43,7 @@ std::string Nonsense(const v1::AgentStatus& status) {
 std::string Lie(const Job& job, StreamId stream, const v1::AgentStatus& status) {
   if (IsLocal(stream)) return "";
   if (status.at_primary()) return "invalid status: claims to come from the coordinator's own process";
-  const bool success = status.has_verdict() && status.verdict().exit_code() == 0;
+  const bool success = BringsSuccess(status);
   if (success && job.carried_is_refuted && !job.verdict) return kSuccessIsRefuted;
   const Host* const host = job.hosts.Find(status.host_id());
   if (host != nullptr && host->status.has_place() && status.has_place() &&

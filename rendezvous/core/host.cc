@@ -26,6 +26,10 @@ std::string Foreign(const std::string& text) { return CutUtf8(OneLine(text), kMa
 
 // ---- Exchange -----------------------------------------------------------------------------------------------
 
+bool BringsSuccess(const v1::AgentStatus& status) {
+  return status.has_verdict() && status.verdict().exit_code() == 0;
+}
+
 void Exchange::NoteSent(uint64_t seq, BootTime now, int order) {
   last_sent = seq;
   order_sent = order;

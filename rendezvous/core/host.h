@@ -17,6 +17,9 @@ namespace muster::rendezvous {
 // Text from a node that may be a stranger, cut and made one line: it goes into every node's log and directives.
 std::string Foreign(const std::string& text);
 
+// Brings the verdict that the job has succeeded.
+bool BringsSuccess(const v1::AgentStatus& status);
+
 // The directives of the present epoch to one host, and which of them it has applied. A status that was sent before
 // an order arrived says nothing about the order: the sequence numbers tell.
 struct Exchange {
@@ -79,6 +82,8 @@ struct Host {
   // This process was stopped for that long: what happened meanwhile is not the host's fault.
   void PostponeDeadlines(absl::Duration shift);
 
+  // Was given a part of some round, as far as known here.
+  bool HadAPart() const { return status.last().has_node_rank() || part.in_older_round; }
   bool IsAttached() const { return stream != 0; }
   bool IsTrainer() const { return status.role() != v1::ROLE_OBSERVER; }
   bool IsGone() const { return status.phase() == v1::PHASE_HOST_GONE; }

@@ -26,6 +26,12 @@ bool Job::MadeItsRound() const {
   return greatest.owned && greatest.is_ours && Same(greatest.id().epoch(), epoch());
 }
 
+const Host* Job::OwnHost() const {
+  const auto own =
+      std::find_if(hosts.begin(), hosts.end(), [](const auto& entry) { return entry.second.status.at_primary(); });
+  return own == hosts.end() ? nullptr : &own->second;
+}
+
 bool Job::OwnRoundRuns() const {
   return greatest.is_ours && std::any_of(hosts.begin(), hosts.end(), [this](const auto& entry) {
            const Host& host = entry.second;
@@ -140,8 +146,7 @@ bool Job::PrimaryIsKnownEnded() const {
   int told = 0;
   for (const auto& [id, host] : hosts) {
     if (!host.IsTrainer()) continue;
-    const bool had_a_part = host.status.last().has_node_rank() || host.part.in_older_round;
-    if (had_a_part && !host.told_by_predecessor) return false;
+    if (host.HadAPart() && !host.told_by_predecessor) return false;
     told += host.IsAttached() && host.told_by_predecessor && Follows(host) ? 1 : 0;
   }
   return told >= succession.farewell()->known_to();

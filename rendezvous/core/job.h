@@ -62,6 +62,7 @@ struct Job {
   const v1::Epoch& epoch() const { return succession.epoch(); }
   // Whether it made the greatest round itself, in this epoch: what it has not seen of that round did not happen.
   bool MadeItsRound() const;
+  const Host* OwnHost() const;  // of this coordinator's own process; nullptr: none has attached
   // A member of the greatest round, which this coordinator has made, reports that it still runs it. So no other
   // coordinator has made a later one: none is made before the last one has ended on all nodes.
   bool OwnRoundRuns() const;

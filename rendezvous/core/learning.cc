@@ -169,7 +169,7 @@ void Coordinator::LearnProvedDeath(BootTime now, const v1::AgentStatus& successo
 void Coordinator::LearnVerdict(BootTime now, const Host& host, Effects* out) {
   const v1::Verdict& verdict = host.status.verdict();
   std::optional<v1::Verdict>& known = job_.verdict;
-  if (!known && verdict.exit_code() == 0 && !host.status.at_primary()) return LearnSuccess(now, host);
+  if (!known && BringsSuccess(host.status) && !host.status.at_primary()) return LearnSuccess(now, host);
   if (!known) return Conclude(now, verdict, out);
   if (known->brief() && !verdict.brief() && known->digest() == verdict.digest()) known = verdict;
 }

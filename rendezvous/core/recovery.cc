@@ -76,13 +76,11 @@ absl::Duration PatienceForAbsent(const Job& job, const Members& members) {
 bool SparesMayHideARound(BootTime now, const Job& job) {
   if (!job.options.leased()) return false;
   bool placed = true;
-  bool own_is_heard = false;
   for (const auto& [id, host] : job.hosts) {
     placed &= host.status.has_place() || !(host.IsTrainer() && (job.IsReady(host) || job.CannotStart(host)));
-    own_is_heard |= host.status.at_primary();
   }
   if (!job.options.in_agent) return !placed;
-  return !own_is_heard || (!placed && now < job.succession.epoch_start() + job.options.agents_return);
+  return job.OwnHost() == nullptr || (!placed && now < job.succession.epoch_start() + job.options.agents_return);
 }
 
 }  // namespace muster::rendezvous

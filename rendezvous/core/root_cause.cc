@@ -120,7 +120,8 @@ void SetRootCause(const v1::Failure& cause, std::vector<FailureRef> failures, v1
 
 int ExitCodeOf(const v1::Failure& failure) {
   const int code = failure.has_signal() ? 128 + failure.signal() : failure.exit_code();
-  return code > 0 && code <= 255 ? code : 1;  // whatever a node reports, a failure is none of a success
+  return code > 0 && code <= 255 ? code
+                                 : 1;  // a node may report any code: a failure never ends the job as a success
 }
 
 std::string DescribeFailure(const v1::Failure& failure) {

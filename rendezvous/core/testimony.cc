@@ -11,45 +11,31 @@
 namespace muster::rendezvous {
 namespace {
 
-bool HadAPart(const Host& host) { return host.status.last().has_node_rank() || host.part.in_older_round; }
-
-bool IsTheSameRound(const v1::Round& a, const v1::Round& b) {
-  return Same(a.id(), b.id()) && a.members() == b.members();
+bool IsGreatest(const Job& job, const v1::Round& round) {
+  return Same(round.id(), job.greatest.id()) && round.members() == job.greatest.round.members();
 }
 
 // Its word is no better than silence: a dead host's agent heard of nothing since.
-bool IsNoWitness(const Host& host) { return !host.IsTrainer() || host.IsGone() || !HadAPart(host); }
+bool IsNoWitness(const Host& host) { return !host.IsTrainer() || host.IsGone() || !host.HadAPart(); }
 
 // It had a part in a round, and what it knows cannot be if the greatest round is what others say it is.
 bool ContradictsRound(const Job& job, const Host& host) {
   if (IsNoWitness(host) || !job.Follows(host) || job.Claims(host)) return false;
   const v1::Round& last = host.status.last();
   const int order = Compare(last.id(), job.greatest.id());
-  return order < 0 || (order == 0 && (last.has_node_rank() || last.members() != job.greatest.round.members()));
+  return order < 0 || (order == 0 && (last.has_node_rank() || !IsGreatest(job, last)));
 }
 
 // The same for a success, which whoever carries it dates to this round.
 bool ContradictsSuccess(const v1::RoundId& round, const Host& host) {
   const v1::AgentStatus& status = host.status;
-  if (IsNoWitness(host) || (status.has_verdict() && status.verdict().exit_code() == 0)) return false;
+  if (IsNoWitness(host) || BringsSuccess(status)) return false;
   if (Compare(status.last().id(), round) < 0) return true;
   return status.last().has_node_rank() && status.outcome() != v1::OUTCOME_SUCCEEDED;
 }
 
-bool OwnHostIsHeard(const Job& job) {
-  return std::any_of(job.hosts.begin(), job.hosts.end(),
-                     [](const auto& entry) { return entry.second.status.at_primary(); });
-}
-
-bool OwnHostVouches(const Job& job) {
-  return std::any_of(job.hosts.begin(), job.hosts.end(), [&job](const auto& entry) {
-    const v1::AgentStatus& status = entry.second.status;
-    return status.at_primary() && IsTheSameRound(status.last(), job.greatest.round);
-  });
-}
-
-// One node that contradicts is remembered, also when it is away: until it has heard of the round after all. One
-// that still runs another round is no remnant of that: no round begins while workers of another may run.
+// One node that contradicts is remembered, also while it is away, until it has heard of the round after all. A
+// node that still runs another round proves more: no round begins while workers of another may run.
 void HearContradictions(Job* job) {
   GreatestRound& round = job->greatest;
   const Host* const before = job->hosts.Find(round.contradicted_by);
@@ -74,7 +60,7 @@ BootTime AllHadTimeAt(const Job& job) {
 
 bool IsDue(BootTime now, const Job& job) {
   const absl::Duration unread = job.options.lease + job.options.margin();
-  return job.carried && now >= std::max(AllHadTimeAt(job), job.carried->since + unread);
+  return now >= std::max(AllHadTimeAt(job), job.carried->since + unread);
 }
 
 }  // namespace
@@ -93,12 +79,13 @@ void WeighRound(BootTime now, Job* job) {
     if (!round.members_are_proved) return round.Doubt("its members are not those that report to be");
   }
   if (round.belief == Belief::kBelieved) return;
-  if (OwnHostVouches(*job)) {
+  const Host* const own = job->OwnHost();
+  if (own != nullptr && IsGreatest(*job, own->status.last())) {
     round.belief = Belief::kBelieved;
     return;
   }
   const bool all_had_time = now >= AllHadTimeAt(*job);
-  if (job->options.in_agent && !OwnHostIsHeard(*job) && !all_had_time) return;
+  if (job->options.in_agent && own == nullptr && !all_had_time) return;
   HearContradictions(job);
   if (round.belief == Belief::kDoubted || !all_had_time) return;
   if (round.contradicted_by.empty()) {

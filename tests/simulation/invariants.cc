@@ -315,7 +315,7 @@ void Invariants::OnSparedKilled(const WorkerProcess& training) {
 
 // ---- the verdict and the end
 
-// A success is believed that nobody contradicts who is here: docs/security.md.
+// A success is believed if nobody who is here contradicts it: docs/security.md.
 bool Invariants::SomeoneContradictsSuccess() const {
   const CoordinatorHome* const home = cluster_->CurrentHome();
   if (home == nullptr) return false;

@@ -36,6 +36,7 @@ constexpr int kMaxJobs = 256;
 struct Options {
   uint64_t first = 1;
   uint64_t seeds = 20000;
+  bool seeds_given = false;
   bool single = false;
   bool trace = false;
   bool hashes_trace = false;
@@ -46,7 +47,7 @@ struct Options {
   bool with_liars = false;
 };
 
-constexpr uint64_t kShareOfLiars = 10;  // of the seeds, one in so many is run with liars as well
+constexpr uint64_t kShareOfLiars = 10;  // with liars only one in so many, unless --seeds says how many
 
 struct Outcome {
   bool ok = false;
@@ -102,9 +103,10 @@ Outcome RunSeed(const Options& options, uint64_t seed) {
 }
 
 void Report(const Options& options, uint64_t seed, const std::string& message) {
-  std::printf("seed %llu: %s\n  %s\n  replay: muster_sim --seed %llu --trace\n",
+  std::printf("seed %llu: %s\n  %s\n  replay: muster_sim --seed %llu%s --trace\n",
               static_cast<unsigned long long>(seed), message.c_str(),
-              Describe(DrawScenario(seed, options.with_liars)).c_str(), static_cast<unsigned long long>(seed));
+              Describe(DrawScenario(seed, options.with_liars)).c_str(), static_cast<unsigned long long>(seed),
+              options.with_liars ? " --liars" : "");
   std::fflush(stdout);
 }
 
@@ -191,6 +193,7 @@ int RunOne(const Options& options) {
 bool TakeValue(const std::string& flag, const char* value, Options* options) {
   if (flag == "--seeds") {
     options->seeds = std::strtoull(value, nullptr, 10);
+    options->seeds_given = true;
   } else if (flag == "--first" || flag == "--seed") {
     options->first = std::strtoull(value, nullptr, 10);
     options->single = flag == "--seed";
@@ -208,8 +211,6 @@ bool TakeValue(const std::string& flag, const char* value, Options* options) {
 
 bool Parse(int argc, char** argv, Options* options) {
   if (const char* seeds = std::getenv("MUSTER_SIM_SEEDS")) options->seeds = std::strtoull(seeds, nullptr, 10);
-  if (argc > 1 && std::string(argv[1]) == "--liars")
-    options->seeds = std::max<uint64_t>(1, options->seeds / kShareOfLiars);
   for (int i = 1; i < argc; ++i) {
     const std::string flag = argv[i];
     if (flag == "--liars") {
@@ -223,6 +224,9 @@ bool Parse(int argc, char** argv, Options* options) {
     } else if (i + 1 == argc || !TakeValue(flag, argv[++i], options)) {
       return false;
     }
+  }
+  if (options->with_liars && !options->seeds_given) {
+    options->seeds = std::max<uint64_t>(1, options->seeds / kShareOfLiars);
   }
   return true;
 }

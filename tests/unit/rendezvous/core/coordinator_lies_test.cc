@@ -166,7 +166,7 @@ TEST(CoordinatorLies, ARoundHasMembers) {
   EXPECT_EQ(c.Told("b").refused().reason(), "invalid status: a round without members, or a rank beyond them");
 }
 
-// A failure is no success, whatever its code is said to be.
+// Whatever code a node reports, its failure never counts as a success.
 TEST(CoordinatorLies, AFailureWithTheCodeZeroEndsTheJobAsFailed) {
   Cluster c(Fixed(3, 0));
   StartThree(&c);
