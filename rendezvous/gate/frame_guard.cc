@@ -1,6 +1,7 @@
 #include "rendezvous/gate/frame_guard.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -27,11 +28,7 @@ absl::Status FrameGuard::Check(BootTime now, std::string_view bytes) {
 
 absl::Status FrameGuard::Examine(BootTime now, std::string_view bytes) {
   if (absl::Status status = CheckPreface(&bytes); !status.ok()) return status;
-  // gRPC keeps a message until it is complete, however long it says that it is.
-  if (!trusted_) bytes_ += bytes.size();
-  if (!trusted_ && bytes_ > kMaxVisitorBytes) {
-    return TooMuch(absl::StrCat("more than ", kMaxVisitorBytes, " bytes before it was admitted"));
-  }
+  if (absl::Status status = CountBytes(bytes.size()); !status.ok()) return status;
   while (!bytes.empty()) {
     if (header_.size() < kHeaderBytes) {
       const size_t taken = std::min(kHeaderBytes - header_.size(), bytes.size());
@@ -46,6 +43,27 @@ absl::Status FrameGuard::Examine(BootTime now, std::string_view bytes) {
     if (left_ == 0) header_.clear();
   }
   return absl::OkStatus();
+}
+
+// gRPC keeps a message until it is complete, however long it says that it is.
+absl::Status FrameGuard::CountBytes(size_t bytes) {
+  if (trusted_) return absl::OkStatus();
+  bytes_ += bytes;
+  if (bytes_ > kMaxVisitorBytes) {
+    return TooMuch(absl::StrCat("more than ", kMaxVisitorBytes, " bytes before it was admitted"));
+  }
+  const size_t beyond = bytes_ - std::min(bytes_, kOwnVisitorBytes);
+  if (!shared_->Take(beyond - taken_)) {
+    return TooMuch(
+        absl::StrCat("more than ", kOwnVisitorBytes, " bytes before it was admitted, while others did so, too"));
+  }
+  taken_ = beyond;
+  return absl::OkStatus();
+}
+
+void FrameGuard::Trust() {
+  trusted_ = true;
+  shared_->GiveBack(std::exchange(taken_, 0));
 }
 
 absl::Status FrameGuard::CheckPreface(std::string_view* bytes) {

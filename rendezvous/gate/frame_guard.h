@@ -19,31 +19,58 @@ inline constexpr size_t kMaxHeaderBlockBytes = 16 * 1024;  // gRPC accepts 8 KiB
 inline constexpr int kMaxHeaderBlocks = 4;                 // in the life of a connection
 inline constexpr int kMaxStreamResets = 8;                 // in the life of a connection
 inline constexpr size_t kMaxVisitorBytes = 512 * 1024;  // before an agent is admitted; its first status is smaller
-inline constexpr int kFrameBurst = 4'000;               // a status of the greatest size has 64
-inline constexpr int kFramesPerSecond = 1'000;          // an agent sends at most some 200
+// Of those, what each may send whatever the others do, and what all that are not admitted may send beyond it.
+inline constexpr size_t kOwnVisitorBytes = 32 * 1024;
+inline constexpr size_t kSharedVisitorBytes = 16 << 20;
+inline constexpr int kFrameBurst = 4'000;       // a status of the greatest size has 64
+inline constexpr int kFramesPerSecond = 1'000;  // an agent sends at most some 200
 inline constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";  // what a client sends first
+
+// What the connections of one port on which no agent is admitted may still send together. Used by one thread.
+class VisitorBytes {
+ public:
+  bool Take(size_t bytes) {
+    if (bytes > left_) return false;
+    left_ -= bytes;
+    return true;
+  }
+  void GiveBack(size_t bytes) { left_ += bytes; }
+  size_t left() const { return left_; }
+
+ private:
+  size_t left_ = kSharedVisitorBytes;
+};
 
 class FrameGuard {
  public:
+  // shared: outlives it.
+  explicit FrameGuard(VisitorBytes* shared) : shared_(shared) {}
+  ~FrameGuard() { Trust(); }
+  FrameGuard(const FrameGuard&) = delete;
+  FrameGuard& operator=(const FrameGuard&) = delete;
+
   // The bytes that a client has sent, its preface first, in pieces of any size. Errors: InvalidArgument: that is
   // not HTTP/2. ResourceExhausted: it exceeds a limit. After an error every call returns that error.
   absl::Status Check(BootTime now, std::string_view bytes);
 
-  void Trust() { trusted_ = true; }  // the peer is no stranger any more
+  void Trust();  // the peer is no stranger any more
   bool has_preface() const { return preface_ == kPreface.size(); }
 
  private:
   absl::Status Examine(BootTime now, std::string_view bytes);
+  absl::Status CountBytes(size_t bytes);
   absl::Status CheckPreface(std::string_view* bytes);
   absl::Status BeginFrame(BootTime now);
   absl::Status CountFrame(BootTime now);
 
+  VisitorBytes* const shared_;
   size_t preface_ = 0;      // bytes of it that have come
   std::string header_;      // of the current frame; complete: kHeaderBytes
   uint32_t left_ = 0;       // bytes of the frame's payload that have not come
   size_t block_bytes_ = 0;  // of the current header block
   int blocks_ = 0;
   size_t bytes_ = 0;  // until an agent was admitted
+  size_t taken_ = 0;  // of them, from shared_
   bool trusted_ = false;
   int resets_ = 0;
   double allowance_ = kFrameBurst;  // frames that may come now

@@ -20,9 +20,10 @@
 namespace muster::rendezvous {
 namespace {
 
-constexpr int kBacklog = 4'096;     // the kernel takes at most net.core.somaxconn
-constexpr int kAcceptsAtOnce = 64;  // between other events
-constexpr int kManyClosed = 100;    // connections after which memory is given back
+constexpr int kBacklog = 4'096;                          // the kernel takes at most net.core.somaxconn
+constexpr int kAcceptsAtOnce = 64;                       // between other events
+constexpr int kManyClosed = 100;                         // connections after which memory is given back
+constexpr absl::Duration kTrimEvery = absl::Seconds(5);  // at most: it takes time, and strangers can cause it
 constexpr absl::Duration kGateTick = absl::Milliseconds(100);
 
 absl::Status ListenError(const std::string& address, int error) {
@@ -47,8 +48,9 @@ absl::StatusOr<OwnedFd> ListenOn(const std::string& text) {
   return fd;
 }
 
-// A network of IPv6 counts as one source: whoever has one address there has them all.
+// Whoever has one address of loopback, or of a network of IPv6, has them all: they count as one.
 std::string SourceOf(const SocketAddress& address, const std::string& ip) {
+  if (ip == "::1" || ip.starts_with("127.")) return "127.0.0.1";
   const bool whole = address.storage.ss_family != AF_INET6 || ip.find(':') == std::string::npos;
   if (whole) return ip;
   SocketAddress network = address;
@@ -160,8 +162,10 @@ void Gate::Tick() {
 
 // The C library keeps what many connections at once have used, in this process's case gRPC's buffers.
 void Gate::GiveBackMemory() {
-  if (closed_ < kManyClosed || core_.visitors() > 0) return;
+  const BootTime now = EventLoop::Now();
+  if (closed_ < kManyClosed || core_.visitors() > 0 || now < next_trim_) return;
   closed_ = 0;
+  next_trim_ = now + kTrimEvery;
   malloc_trim(0);
 }
 
@@ -174,7 +178,8 @@ void Gate::Do(const LetIn& effect) {
   Connection& connection = it->second;
   PrepareConnection(connection.socket.get(), options_.dead_after);
   const auto& live = options_.credentials;
-  auto codec = std::make_unique<Guarded>(live == nullptr ? PlainServer() : live->newest().credentials->Accept());
+  auto codec = std::make_unique<Guarded>(live == nullptr ? PlainServer() : live->newest().credentials->Accept(),
+                                         &visitor_bytes_);
   connection.relay = std::make_unique<Relay>(
       thread_->loop(), std::move(connection.socket), std::move(codec),
       Relay::Events{.on_ready = [this, id] { OnReady(id); },
@@ -189,7 +194,6 @@ void Gate::OnReady(ConnectionId id) {
   if (!pair.ok() || draining_) return connection.relay->End();
   connection.name = pair->name;
   const bool proved = options_.credentials != nullptr;
-  if (proved) connection.relay->Trust();
   {
     const MutexLock lock(mutex_);
     peers_[pair->name] = {.id = id, .ip = connection.ip, .binding = connection.relay->binding()};

@@ -20,6 +20,7 @@
 #include "base/io/owned_fd.h"
 #include "base/mutex.h"
 #include "rendezvous/gate/credentials.h"
+#include "rendezvous/gate/frame_guard.h"
 #include "rendezvous/gate/gate_core.h"
 #include "rendezvous/gate/relay.h"
 
@@ -99,7 +100,9 @@ class Gate {
   bool paused_ = false;  // until the next tick: no descriptor is free
   bool short_ = false;   // the same, until a connection was accepted
   int closed_ = 0;       // connections since memory was given back
+  BootTime next_trim_ = absl::InfinitePast();
   ConnectionId next_id_ = 1;
+  VisitorBytes visitor_bytes_;
   std::map<ConnectionId, Connection> connections_;
   GateCore core_;
   CoreDriver<GateCore, GateEffect> driver_;

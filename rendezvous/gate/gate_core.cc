@@ -6,27 +6,59 @@
 #include "base/check.h"
 
 namespace muster::rendezvous {
+namespace {
 
-// A visitor has three descriptors, one that waits has one.
+// How many places are wanted by connections that wait, of one kind of places, and not yet found.
+class Wanted {
+ public:
+  Wanted(const BySource* places, size_t limit, size_t limit_of_source)
+      : places_(places), full_(places->size() >= limit), limit_of_source_(limit_of_source) {}
+
+  // Whether one in a place of this source must leave it. waiting: those that want a place.
+  bool Take(const std::string& source, const BySource& waiting) {
+    const bool source_full = places_->SizeOf(source) + taken_[source] >= limit_of_source_;
+    size_t& taken = taken_[source];
+    const bool wanted_here = source_full && taken < waiting.SizeOf(source);
+    if (!wanted_here && !(full_ && taken_in_all_ < waiting.size())) return false;
+    ++taken;
+    ++taken_in_all_;
+    return true;
+  }
+
+ private:
+  const BySource* const places_;
+  const bool full_;
+  const size_t limit_of_source_;
+  size_t taken_in_all_ = 0;
+  std::map<std::string, size_t> taken_;  // of each source; `places_` has them no more
+};
+
+}  // namespace
+
+// A visitor or guest has three descriptors, one that waits has one.
 GateLimits LimitsFor(size_t descriptors) {
   GateLimits limits;
-  limits.visitors = std::clamp<size_t>(descriptors / 8, 1, limits.visitors);
+  limits.visitors = std::clamp<size_t>(descriptors / 12, 1, limits.visitors);
   limits.visitors_of_source = std::clamp<size_t>(limits.visitors / 2, 1, limits.visitors_of_source);
-  limits.waiting = std::clamp<size_t>(descriptors / 4, 1, limits.waiting);
+  limits.guests = std::clamp<size_t>(descriptors / 12, 1, limits.guests);
+  limits.guests_of_source = std::clamp<size_t>(limits.guests / 2, 1, limits.guests_of_source);
+  limits.waiting = std::clamp<size_t>(descriptors / 6, 1, limits.waiting);
   return limits;
 }
 
 void GateCore::OnAccepted(BootTime now, ConnectionId id, const std::string& source, GateEffects* out) {
   connections_.emplace(id, Connection{.source = source, .since = now});
   timed_.insert(id);
-  Source& from = sources_[source];
-  ++from.connections;
-  CountWaiting(source, &from, id, true);
-  if (waiting_ > limits_.waiting) CloseOldestOfFullest(now, out);
+  waiting_.Add(source, id);
+  if (waiting_.size() > limits_.waiting) Close(now, waiting_.OldestOfFullest(), out);
 }
 
+// If nobody waits, those that are slow inside have them.
 void GateCore::OnShortage(BootTime now, GateEffects* out) {
-  if (waiting_ > 0) CloseOldestOfFullest(now, out);
+  if (!waiting_.empty()) return Close(now, waiting_.OldestOfFullest(), out);
+  const auto slow = std::find_if(timed_.begin(), timed_.end(),
+                                 [&](ConnectionId id) { return IsSlow(now, connections_.at(id)); });
+  if (slow != timed_.end()) Close(now, *slow, out);
 }
 
 void GateCore::OnSpoke(BootTime now, ConnectionId id, GateEffects* out) {
@@ -64,10 +96,8 @@ void GateCore::OnClosed(BootTime now, ConnectionId id, const std::string& refuse
   if (it == connections_.end()) return;
   if (!refused.empty()) Tell(now, it->second.source, refused, out);
   Enter(now, id, State::kClosing);
-  const auto source = sources_.find(it->second.source);
   timed_.erase(id);
   connections_.erase(it);
-  if (--source->second.connections == 0 && !source->second.has_turn) sources_.erase(source);
   LetNextIn(now, out);
 }
 
@@ -117,27 +147,24 @@ void GateCore::CloseLate(BootTime now, ConnectionId id, GateEffects* out) {
   Close(now, id, out);
 }
 
-// For each connection that waits for a place in vain, closes the oldest visitor that keeps it out, if that is
-// slow.
-void GateCore::MakePlaces(BootTime now, GateEffects* out) {
-  if (spoken_ == 0) return;
-  size_t wanted = visitors_ >= limits_.visitors ? spoken_ : 0;
-  std::map<std::string, size_t> wanted_from;
-  for (const ConnectionId id : timed_) {
-    const Connection& visitor = connections_.at(id);
-    if (!Visits(visitor.state) || now - visitor.since < kPressedLimit) continue;
-    const Source& source = sources_.at(visitor.source);
-    const bool full = source.visitors >= limits_.visitors_of_source;
-    size_t& wanted_here = wanted_from.try_emplace(visitor.source, full ? source.spoken.size() : 0).first->second;
-    if (wanted == 0 && wanted_here == 0) continue;
-    wanted -= wanted > 0 ? 1 : 0;
-    wanted_here -= wanted_here > 0 ? 1 : 0;
-    Close(now, id, out);
-  }
+bool GateCore::IsSlow(BootTime now, const Connection& connection) const {
+  const Kind kind = KindOf(connection.state);
+  return (kind == Kind::kVisitor && now - connection.since >= kPressedLimit) ||
+         (kind == Kind::kGuest && now - connection.since >= kPressedGuestLimit);
 }
 
-void GateCore::CloseOldestOfFullest(BootTime now, GateEffects* out) {
-  Close(now, *sources_.at(by_waiting_.rbegin()->second).waiting.begin(), out);
+// For each connection that waits for a place in vain, closes the oldest one that keeps it out, if that is slow.
+// Strangers are no guests, so they cost no guest its place.
+void GateCore::MakePlaces(BootTime now, GateEffects* out) {
+  if (spoken_.empty()) return;
+  Wanted visitors(&visitors_, limits_.visitors, limits_.visitors_of_source);
+  Wanted guests(&guests_, limits_.guests, limits_.guests_of_source);
+  for (const ConnectionId id : timed_) {
+    const Connection& connection = connections_.at(id);
+    if (!IsSlow(now, connection)) continue;
+    Wanted& wanted = KindOf(connection.state) == Kind::kVisitor ? visitors : guests;
+    if (wanted.Take(connection.source, spoken_)) Close(now, id, out);
+  }
 }
 
 // It counts no more from now on, though it is closed a little later: until then it stays in timed_, which callers
@@ -147,63 +174,76 @@ void GateCore::Close(BootTime now, ConnectionId id, GateEffects* out) {
   out->emplace_back(CloseConnection{id});
 }
 
-void GateCore::Enter(BootTime now, ConnectionId id, State state) {
-  Connection& connection = connections_.at(id);
-  Source& source = sources_.at(connection.source);
-  const State before = std::exchange(connection.state, state);
-  connection.since = now;
-  if (Waits(before) && !Waits(state)) CountWaiting(connection.source, &source, id, false);
-  if (before == State::kSpoken && state != State::kSpoken) {
-    source.spoken.erase(id);
-    --spoken_;
+GateCore::Kind GateCore::KindOf(State state) {
+  switch (state) {
+    case State::kSilent:
+    case State::kSpoken:
+      return Kind::kWaiting;
+    case State::kHandshake:
+    case State::kInside:
+      return Kind::kVisitor;
+    case State::kProved:
+    case State::kLeft:
+      return Kind::kGuest;
+    case State::kMember:
+    case State::kClosing:
+      break;
   }
-  if (state == State::kSpoken && before != State::kSpoken) {
-    source.spoken.insert(id);
-    ++spoken_;
-    if (!std::exchange(source.has_turn, true)) turns_.push_back(connection.source);
-  }
-  if (Visits(before) && !Visits(state)) {
-    --source.visitors;
-    --visitors_;
-  }
-  if (!Visits(before) && Visits(state)) {
-    ++source.visitors;
-    ++visitors_;
-  }
+  return Kind::kUncounted;
 }
 
-void GateCore::CountWaiting(const std::string& name, Source* source, ConnectionId id, bool waits) {
-  by_waiting_.erase({source->waiting.size(), name});
-  if (waits) {
-    source->waiting.insert(id);
-    ++waiting_;
-  } else {
-    source->waiting.erase(id);
-    --waiting_;
+// Null: they are not counted.
+BySource* GateCore::CountOf(State state) {
+  switch (KindOf(state)) {
+    case Kind::kWaiting:
+      return &waiting_;
+    case Kind::kVisitor:
+      return &visitors_;
+    case Kind::kGuest:
+      return &guests_;
+    case Kind::kUncounted:
+      break;
   }
-  if (!source->waiting.empty()) by_waiting_.insert({source->waiting.size(), name});
+  return nullptr;
+}
+
+void GateCore::Enter(BootTime now, ConnectionId id, State state) {
+  Connection& connection = connections_.at(id);
+  const std::string& source = connection.source;
+  if (BySource* const before = CountOf(connection.state)) before->Remove(source, id);
+  spoken_.Remove(source, id);
+  connection.state = state;
+  connection.since = now;
+  if (BySource* const after = CountOf(state)) after->Add(source, id);
+  if (state != State::kSpoken) return;
+  spoken_.Add(source, id);
+  if (have_a_turn_.insert(source).second) turns_.push_back(source);
+}
+
+bool GateCore::HasRoom() const { return visitors_.size() < limits_.visitors && guests_.size() < limits_.guests; }
+
+bool GateCore::HasRoom(const std::string& source) const {
+  return visitors_.SizeOf(source) < limits_.visitors_of_source &&
+         guests_.SizeOf(source) < limits_.guests_of_source;
 }
 
 // One from each source in turn, so that a source with many does not keep others waiting.
 void GateCore::LetNextIn(BootTime now, GateEffects* out) {
   size_t idle = 0;  // sources in a row that have no room of their own
-  while (visitors_ < limits_.visitors && idle < turns_.size()) {
-    const std::string name = std::move(turns_.front());
+  while (HasRoom() && idle < turns_.size()) {
+    const std::string source = std::move(turns_.front());
     turns_.pop_front();
-    Source& source = sources_.at(name);
-    if (!source.spoken.empty() && source.visitors < limits_.visitors_of_source) {
-      const ConnectionId id = *source.spoken.rbegin();
+    ++idle;
+    if (spoken_.SizeOf(source) > 0 && HasRoom(source)) {
+      const ConnectionId id = spoken_.NewestOf(source);
       Enter(now, id, State::kHandshake);
       out->emplace_back(LetIn{id});
       idle = 0;
-    } else {
-      ++idle;
     }
-    source.has_turn = !source.spoken.empty();
-    if (source.has_turn) {
-      turns_.push_back(name);
-    } else if (source.connections == 0) {
-      sources_.erase(name);
+    if (spoken_.SizeOf(source) > 0) {
+      turns_.push_back(source);
+    } else {
+      have_a_turn_.erase(source);
     }
   }
 }

@@ -3,10 +3,10 @@
 // time.
 //
 // A connection waits until it has said something and there is room; then it is a visitor; once it has proved that
-// it has the credentials, or else the coordinator has admitted an agent on it, a member. Those that wait and
-// visitors are counted, in all and from one address, members are not, so that a job of any size behind one address
-// gets in, one part after the other. Who came last is let in first: among many who are slow on purpose, an agent
-// then waits for one place at most, and not for all who came before it. Pure.
+// it has the credentials, a guest; once the coordinator has admitted an agent on it, a member. All but members are
+// counted, in all and from one address, so that a job of any size behind one address gets in, one part after the
+// other. Who came last is let in first: among many who are slow on purpose, an agent then waits for one place at
+// most, and not for all who came before it. Pure.
 #pragma once
 
 #include <cstddef>
@@ -15,12 +15,12 @@
 #include <map>
 #include <set>
 #include <string>
-#include <utility>
 #include <variant>
 #include <vector>
 
 #include "base/note.h"
 #include "base/time.h"
+#include "rendezvous/gate/by_source.h"
 
 namespace muster::rendezvous {
 
@@ -28,6 +28,9 @@ namespace muster::rendezvous {
 struct GateLimits {
   size_t visitors = 512;
   size_t visitors_of_source = 128;
+  // While there are so many guests nobody is let in; who is in its handshake then may still become one.
+  size_t guests = 512;
+  size_t guests_of_source = 256;
   size_t waiting = 4'096;  // beyond it, the source with the most loses its oldest
 };
 // For a process that may open this many descriptors: strangers must leave some to agents.
@@ -37,12 +40,12 @@ inline constexpr absl::Duration kSilenceLimit = absl::Seconds(5);  // for the fi
 inline constexpr absl::Duration kHandshakeLimit = absl::Seconds(5);
 inline constexpr absl::Duration kAdmissionLimit = absl::Seconds(10);  // for an agent's first status
 inline constexpr absl::Duration kWaitLimit = absl::Seconds(30);       // for a place
-// Who waits for a place gets that of a visitor that has been in the same state for so long.
+// Who waits for a place gets that of a visitor, or of a guest where there are too many, that has been in the same
+// state for so long. A guest waits for the coordinator, which may have much to do.
 inline constexpr absl::Duration kPressedLimit = absl::Seconds(1);
+inline constexpr absl::Duration kPressedGuestLimit = absl::Seconds(3);
 inline constexpr absl::Duration kLongestTick = absl::Seconds(1);  // more was a pause of this process
 inline constexpr int kMaxRefusalsTold = 10;  // per second; the coordinator is not busied with more
-
-using ConnectionId = uint64_t;  // counts up
 
 struct LetIn {
   ConnectionId id = 0;
@@ -76,8 +79,9 @@ class GateCore {
   void OnShortage(BootTime now, GateEffects* out);
   void OnTick(BootTime now, GateEffects* out);
 
-  size_t visitors() const { return visitors_; }
-  size_t waiting() const { return waiting_; }
+  size_t visitors() const { return visitors_.size(); }
+  size_t guests() const { return guests_.size(); }
+  size_t waiting() const { return waiting_.size(); }
 
  private:
   enum class State { kSilent, kSpoken, kHandshake, kInside, kProved, kMember, kLeft, kClosing };
@@ -86,20 +90,15 @@ class GateCore {
     State state = State::kSilent;
     BootTime since;  // when it got into that state
   };
-  struct Source {
-    std::set<ConnectionId> waiting;
-    std::set<ConnectionId> spoken;  // those of them that have said something
-    size_t visitors = 0;
-    size_t connections = 0;
-    bool has_turn = false;  // it is in turns_
-  };
 
-  static bool Waits(State state) { return state == State::kSilent || state == State::kSpoken; }
-  static bool Visits(State state) { return state == State::kHandshake || state == State::kInside; }
+  enum class Kind { kWaiting, kVisitor, kGuest, kUncounted };
+  static Kind KindOf(State state);
+  BySource* CountOf(State state);
+  bool IsSlow(BootTime now, const Connection& connection) const;
+  bool HasRoom() const;
+  bool HasRoom(const std::string& source) const;
   void Enter(BootTime now, ConnectionId id, State state);
-  void CountWaiting(const std::string& name, Source* source, ConnectionId id, bool waits);
   void Close(BootTime now, ConnectionId id, GateEffects* out);
-  void CloseOldestOfFullest(BootTime now, GateEffects* out);
   void CloseLate(BootTime now, ConnectionId id, GateEffects* out);
   void MakePlaces(BootTime now, GateEffects* out);
   void ForgetPause(BootTime now);
@@ -109,13 +108,13 @@ class GateCore {
 
   const GateLimits limits_;
   std::map<ConnectionId, Connection> connections_;
-  std::set<ConnectionId> timed_;  // all but members
-  std::map<std::string, Source> sources_;
-  std::set<std::pair<size_t, std::string>> by_waiting_;  // sources by the number of their connections that wait
-  std::deque<std::string> turns_;                        // sources that may have connections that have spoken
-  size_t waiting_ = 0;
-  size_t spoken_ = 0;
-  size_t visitors_ = 0;
+  std::set<ConnectionId> timed_;       // all but members
+  BySource waiting_;                   // in its first two states
+  BySource spoken_;                    // of them, those that have said something
+  BySource visitors_;                  // let in, and not known to have the credentials
+  BySource guests_;                    // they have the credentials, or had an agent
+  std::deque<std::string> turns_;      // sources that may have connections that have spoken
+  std::set<std::string> have_a_turn_;  // the same
   BootTime last_tick_ = absl::InfiniteFuture();
   int told_ = 0;  // since told_since_
   BootTime told_since_ = absl::InfinitePast();

@@ -13,7 +13,8 @@ namespace muster::rendezvous {
 
 class Guarded : public Codec {
  public:
-  explicit Guarded(std::unique_ptr<Codec> inner) : inner_(std::move(inner)) {}
+  // shared: outlives it.
+  Guarded(std::unique_ptr<Codec> inner, VisitorBytes* shared) : inner_(std::move(inner)), guard_(shared) {}
 
   absl::Status Start(std::string* out) override { return inner_->Start(out); }
   absl::Status FromPeer(BootTime now, std::string_view bytes, std::string* plain, std::string* out) override {

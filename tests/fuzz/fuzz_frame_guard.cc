@@ -10,6 +10,7 @@
 
 using muster::BootTime;
 using muster::rendezvous::FrameGuard;
+using muster::rendezvous::VisitorBytes;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
@@ -19,7 +20,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   bytes.append(reinterpret_cast<const char*>(data) + 1, size - 1);
 
   const BootTime now = absl::UnixEpoch();
-  FrameGuard whole, pieces;
+  VisitorBytes shared_by_whole, shared_by_pieces;
+  FrameGuard whole(&shared_by_whole), pieces(&shared_by_pieces);
   const absl::Status expected = whole.Check(now, bytes);
   absl::Status got;
   for (size_t at = 0; at < bytes.size() && got.ok(); at += piece) {
@@ -27,5 +29,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   MUSTER_CHECK(got == expected, "the same bytes, the same answer");
   MUSTER_CHECK(pieces.Check(now, "") == expected, "an error is final");
+  whole.Trust();
+  MUSTER_CHECK(shared_by_whole.left() == VisitorBytes().left(), "what was taken is given back");
   return 0;
 }

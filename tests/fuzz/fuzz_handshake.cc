@@ -21,6 +21,7 @@ using muster::rendezvous::PlainClient;
 using muster::rendezvous::PlainServer;
 using muster::rendezvous::TlsClient;
 using muster::rendezvous::TlsServer;
+using muster::rendezvous::VisitorBytes;
 
 namespace {
 
@@ -28,16 +29,16 @@ constexpr char kToken[] = "a-token-of-more-than-22-characters";
 
 enum Kind { kTlsServer, kTlsClient, kPlainServer, kPlainClient, kKinds };
 
-std::unique_ptr<Codec> Make(Kind kind) {
+std::unique_ptr<Codec> Make(Kind kind, VisitorBytes* shared) {
   static const auto* const server = new TlsServer({DeriveKey(kToken, "run")});
   static const auto* const client = new TlsClient(DeriveKey(kToken, "run"));
   switch (kind) {
     case kTlsServer:
-      return std::make_unique<Guarded>(server->Accept());
+      return std::make_unique<Guarded>(server->Accept(), shared);
     case kTlsClient:
       return client->Connect();
     case kPlainServer:
-      return std::make_unique<Guarded>(PlainServer());
+      return std::make_unique<Guarded>(PlainServer(), shared);
     default:
       return PlainClient();
   }
@@ -51,7 +52,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const size_t piece = data[0] / kKinds + 1u;
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
 
-  const std::unique_ptr<Codec> codec = Make(kind);
+  VisitorBytes shared;
+  const std::unique_ptr<Codec> codec = Make(kind, &shared);
   std::string plain, out;
   absl::Status status = codec->Start(&out);
   for (size_t at = 0; at < bytes.size() && status.ok(); at += piece) {

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
+#include <vector>
 
 namespace muster::rendezvous {
 namespace {
@@ -36,7 +38,8 @@ class FrameGuardTest : public ::testing::Test {
   }
 
   BootTime now_ = kStart;
-  FrameGuard guard_;
+  VisitorBytes shared_;
+  FrameGuard guard_{&shared_};
 };
 
 TEST_F(FrameGuardTest, AHeaderBlockMayHaveTheGreatestSize) {
@@ -73,17 +76,47 @@ TEST_F(FrameGuardTest, BeforeAnAgentIsAdmittedBytesAreCounted) {
   const std::string frame = Frame(kData, 0x4000);
   const int most = static_cast<int>(kMaxVisitorBytes / frame.size());
   EXPECT_EQ(Passing(frame, 1'000), most);
-  FrameGuard trusted;
+  FrameGuard trusted(&shared_);
   EXPECT_TRUE(trusted.Check(now_, kPreface).ok());
   trusted.Trust();
   for (int i = 0; i < 10 * most; ++i) EXPECT_TRUE(trusted.Check(now_, frame).ok());
+}
+
+TEST_F(FrameGuardTest, VisitorsTogetherMaySendMuchLessThanAllThatEachMay) {
+  const std::string frame = Frame(kData, 0x4000);
+  std::vector<std::unique_ptr<FrameGuard>> visitors;
+  const auto come = [&] {
+    visitors.push_back(std::make_unique<FrameGuard>(&shared_));
+    EXPECT_TRUE(visitors.back()->Check(now_, kPreface).ok());
+  };
+  const auto send_all = [&] {
+    size_t sent = 0;
+    while (sent + frame.size() < kMaxVisitorBytes && visitors.back()->Check(now_, frame).ok())
+      sent += frame.size();
+    return sent;
+  };
+  size_t sent = 0;
+  for (int i = 0; i < 100; ++i) {
+    come();
+    sent += send_all();
+  }
+  EXPECT_LE(sent, kSharedVisitorBytes + 100 * kOwnVisitorBytes);
+  EXPECT_GE(sent, kSharedVisitorBytes);
+
+  come();
+  EXPECT_TRUE(visitors.back()->Check(now_, Frame(kData, kOwnVisitorBytes / 2)).ok())
+      << "an agent has its own part";
+  visitors.front()->Trust();
+  EXPECT_TRUE(visitors.back()->Check(now_, Frame(kData, kOwnVisitorBytes)).ok()) << "one was admitted";
+  visitors.clear();
+  EXPECT_EQ(shared_.left(), kSharedVisitorBytes) << "those that have gone give back what they took";
 }
 
 TEST_F(FrameGuardTest, PiecesOfAnySizeGetTheSameAnswer) {
   const std::string good = Frame(kHeaders, 300) + Frame(kData, 70'000) + Frame(kPing, 8);
   const std::string bad = good + Frame(kHeaders, kMaxHeaderBlockBytes) + Frame(kContinuation, 1);
   for (const size_t size : {size_t{1}, size_t{8}, size_t{9}, size_t{10}, size_t{4'096}}) {
-    FrameGuard guard;
+    FrameGuard guard(&shared_);
     ASSERT_TRUE(guard.Check(kStart, kPreface).ok());
     absl::Status status;
     size_t at = 0;
@@ -101,7 +134,8 @@ TEST_F(FrameGuardTest, AnErrorIsFinal) {
 }
 
 TEST(FrameGuardWithoutPrefaceTest, AnythingElseIsRefused) {
-  FrameGuard guard;
+  VisitorBytes shared;
+  FrameGuard guard(&shared);
   EXPECT_TRUE(guard.Check(kStart, kPreface.substr(0, 5)).ok());
   EXPECT_FALSE(guard.has_preface());
   EXPECT_TRUE(absl::IsInvalidArgument(guard.Check(kStart, "GET /")));

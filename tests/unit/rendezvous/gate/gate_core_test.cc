@@ -64,7 +64,8 @@ class GateCoreTest : public ::testing::Test {
   }
 
   BootTime now_ = absl::UnixEpoch();
-  const GateLimits limits_ = {.visitors = 256, .visitors_of_source = 64, .waiting = 4'096};
+  const GateLimits limits_ = {
+      .visitors = 256, .visitors_of_source = 64, .guests = 256, .guests_of_source = 128, .waiting = 4'096};
   GateCore core_{limits_};
   ConnectionId last_ = 0;
   std::vector<ConnectionId> inside_;  // in the order in which they were let in
@@ -157,16 +158,52 @@ TEST_F(GateCoreTest, AConnectionWithoutAnAgentIsClosed) {
   EXPECT_EQ(closed_, std::set{idle});
 }
 
-// However slow they are afterwards, and however many wait.
-TEST_F(GateCoreTest, WhoHasProvedTheTokenKeepsNobodyOut) {
+// Who has the token may be slow for a while: the coordinator, not the agent, is what it waits for.
+TEST_F(GateCoreTest, GuestsOfOneAddressKeepOnlyThatAddressWaiting) {
   const std::vector<ConnectionId> agents = ArriveMany("a", 1'000);
   for (size_t i = 0; i < inside_.size(); ++i) Feed(&GateCore::OnReady, inside_[i], true);  // grows
-  EXPECT_EQ(inside_.size(), agents.size());
-  Pass(kAdmissionLimit - kPressedLimit);
-  EXPECT_TRUE(closed_.empty());
-  for (const ConnectionId id : agents) Feed(&GateCore::OnAdmitted, id);
+  EXPECT_GE(core_.guests(), limits_.guests_of_source);
+  EXPECT_LT(core_.guests(), limits_.guests_of_source + limits_.visitors_of_source) << "those in their handshake";
+  EXPECT_EQ(core_.waiting() + core_.guests(), agents.size());
+  EXPECT_TRUE(closed_.empty()) << "they wait";
+  const ConnectionId other = Arrive("b");
+  EXPECT_EQ(inside_.back(), other);
+  for (size_t i = 0; i < inside_.size(); ++i) {
+    Feed(&GateCore::OnReady, inside_[i], true);
+    Feed(&GateCore::OnAdmitted, inside_[i]);
+  }
+  EXPECT_EQ(inside_.size(), agents.size() + 1);
   Pass(10 * kAdmissionLimit);
   EXPECT_TRUE(closed_.empty());
+}
+
+TEST_F(GateCoreTest, SlowGuestsLoseTheirPlacesToThoseThatWait) {
+  ArriveMany("a", limits_.guests_of_source);
+  for (size_t i = 0; i < inside_.size(); ++i) Feed(&GateCore::OnReady, inside_[i], true);
+  EXPECT_EQ(core_.guests(), limits_.guests_of_source);
+  const ConnectionId agent = Arrive("a");
+  Pass(kPressedGuestLimit - absl::Milliseconds(1));
+  EXPECT_NE(inside_.back(), agent);
+  Pass(absl::Milliseconds(1));
+  EXPECT_EQ(inside_.back(), agent);
+  EXPECT_EQ(closed_.size(), 1u) << "as many as wait, and no more";
+}
+
+TEST_F(GateCoreTest, AllGuestsTogetherAreBounded) {
+  for (int i = 0; i < 100; ++i) ArriveMany(absl::StrCat("source ", i), 20);
+  for (size_t i = 0; i < inside_.size(); ++i) Feed(&GateCore::OnReady, inside_[i], true);  // grows
+  EXPECT_LE(core_.guests(), limits_.guests + limits_.visitors);
+  EXPECT_GE(core_.guests(), limits_.guests);
+  EXPECT_GT(core_.waiting(), 0u);
+}
+
+// Strangers have all places of theirs, and many wait; agents have proved themselves and wait for the coordinator.
+TEST_F(GateCoreTest, StrangersCostNoGuestItsPlace) {
+  const std::vector<ConnectionId> agents = ArriveMany("agents", limits_.visitors_of_source);
+  for (const ConnectionId id : agents) Feed(&GateCore::OnReady, id, true);
+  for (int i = 0; i < 100; ++i) ArriveMany(absl::StrCat("stranger ", i), 20);
+  Pass(kAdmissionLimit - absl::Milliseconds(1));
+  for (const ConnectionId id : agents) EXPECT_FALSE(closed_.contains(id));
 }
 
 TEST_F(GateCoreTest, AProvedConnectionWithoutAnAgentIsClosed) {
@@ -194,6 +231,15 @@ TEST_F(GateCoreTest, IfTheRoomIsFullTheOldestOfTheFullestSourceLeaves) {
   const ConnectionId late = Arrive("agent");
   EXPECT_EQ(closed_, (std::set{early + 1, early + 2}));
   EXPECT_EQ(inside_, std::vector{late});
+}
+
+// A stranger can choose its address, and so the name of its source, but not come before those that are here.
+TEST_F(GateCoreTest, AmongSourcesWithAsManyTheOldestConnectionLeaves) {
+  const ConnectionId oldest = Accept("m");
+  for (size_t i = 1; i < limits_.waiting; ++i) Accept(absl::StrCat("other ", i));
+  Accept("a");
+  Accept("z");
+  EXPECT_EQ(closed_, (std::set{oldest, oldest + 1}));
 }
 
 // Those that have said something, too: they may be as many as they like.
@@ -255,11 +301,27 @@ TEST_F(GateCoreTest, AShortageOfDescriptorsCostsTheOldestThatWaits) {
   EXPECT_EQ(closed_, std::set{waits});
 }
 
+TEST_F(GateCoreTest, IfNobodyWaitsAShortageCostsWhoIsSlowInside) {
+  const ConnectionId visitor = Arrive("a");
+  const ConnectionId guest = Arrive("b");
+  Feed(&GateCore::OnReady, guest, true);
+  Feed(&GateCore::OnShortage);
+  EXPECT_TRUE(closed_.empty()) << "neither is slow yet";
+  Pass(kPressedGuestLimit);
+  Feed(&GateCore::OnShortage);
+  EXPECT_EQ(closed_, std::set{visitor});
+  Feed(&GateCore::OnShortage);
+  EXPECT_EQ(closed_, (std::set{visitor, guest}));
+}
+
 TEST(GateLimitsTest, StrangersLeaveDescriptorsToAgents) {
   for (const size_t descriptors : {0, 1, 8, 128, 1'024, 1'048'576}) {
     const GateLimits limits = LimitsFor(descriptors);
-    EXPECT_GE(std::min({limits.visitors, limits.visitors_of_source, limits.waiting}), 1u);
-    EXPECT_LE(3 * limits.visitors + limits.waiting, std::max<size_t>(descriptors * 2 / 3, 4)) << descriptors;
+    EXPECT_GE(std::min({limits.visitors, limits.visitors_of_source, limits.guests, limits.guests_of_source,
+                        limits.waiting}),
+              1u);
+    EXPECT_LE(3 * (limits.visitors + limits.guests) + limits.waiting, std::max<size_t>(descriptors * 2 / 3, 7))
+        << descriptors;
   }
   EXPECT_EQ(LimitsFor(1'048'576).visitors, GateLimits().visitors);
 }

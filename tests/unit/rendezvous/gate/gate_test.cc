@@ -264,23 +264,25 @@ TEST_F(GateTest, WithoutATokenTooTheNextAddressIsTried) {
   for (int i = 0; i < 10; ++i) Join(&PlainClient, {"127.0.0.2", "127.0.0.1"});
 }
 
+// The token alone does not change that: an agent must have been admitted.
 TEST_F(GateTest, NobodySendsMuchBeforeItIsAdmitted) {
-  Open(nullptr);
   const std::string frame = std::string("\0\x40\0\0\0\0\0\0\1", 9) + std::string(0x4000, 'x');
   constexpr size_t kFrames = kMaxVisitorBytes / 0x4000 + 1;
-  for (const bool admitted : {false, true}) {
-    const Joined joined = Join(&PlainClient);
-    if (admitted) gate_->SetAdmitted(gate_->FindPeer(PeerNameOf(joined.theirs)).id, true);
-    std::thread reader(
-        [&] { EXPECT_EQ(ReadFrom(joined.theirs, kFrames * frame.size()).ends_with("(closed)"), !admitted); });
-    for (size_t i = 0; i < kFrames; ++i) WriteTo(joined.ours, frame);
-    reader.join();
-    if (!admitted) {
+  for (const bool with_token : {false, true}) {
+    Open(with_token ? WithTokens({kToken}) : nullptr);
+    for (const bool admitted : {false, true}) {
+      const Joined joined = with_token ? Join(With(kToken)) : Join(&PlainClient);
+      if (admitted) gate_->SetAdmitted(gate_->FindPeer(PeerNameOf(joined.theirs)).id, true);
+      std::thread reader(
+          [&] { EXPECT_EQ(ReadFrom(joined.theirs, kFrames * frame.size()).ends_with("(closed)"), !admitted); });
+      for (size_t i = 0; i < kFrames; ++i) WriteTo(joined.ours, frame);
+      reader.join();
+      if (admitted) continue;
       EXPECT_EQ(refused_.Take(),
                 absl::StrCat("127.0.0.1: it sent more than ", kMaxVisitorBytes, " bytes before it was admitted"));
     }
+    EXPECT_TRUE(refused_.empty());
   }
-  EXPECT_TRUE(refused_.empty());
 }
 
 TEST_F(GateTest, AServerThatSaysNothingIsGivenUp) {
