@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/check.h"
 #include "base/console/log.h"
@@ -15,6 +16,7 @@
 #include "rendezvous/gate/gate.h"
 #include "rendezvous/transport/channel_options.h"
 #include "rendezvous/transport/completion_thread.h"
+#include "rendezvous/transport/received_status.h"
 #include "rendezvous/transport/speaker.h"
 
 namespace muster::rendezvous {
@@ -25,6 +27,17 @@ constexpr char kShuttingDown[] = "the coordinator is shutting down";
 // A relative time: the wall clock may be set meanwhile.
 gpr_timespec Deadline(absl::Duration from_now) {
   return gpr_time_from_millis(absl::ToInt64Milliseconds(from_now), GPR_TIMESPAN);
+}
+
+absl::StatusOr<v1::AgentStatus> StatusIn(const grpc::ByteBuffer& bytes) {
+  grpc::Slice whole;
+  if (!bytes.DumpToSingleSlice(&whole).ok()) return absl::ResourceExhaustedError("its status could not be read");
+  return ReadStatus({reinterpret_cast<const char*>(whole.begin()), whole.size()});
+}
+
+grpc::ByteBuffer BytesOf(const v1::Directive& directive) {
+  const grpc::Slice slice(directive.SerializeAsString());
+  return {&slice, 1};
 }
 
 }  // namespace
@@ -56,11 +69,13 @@ class Server::Impl {
     Gate::Peer peer;
     Speaker speaker;
     grpc::ServerContext context;
-    grpc::ServerAsyncReaderWriter<v1::Directive, v1::AgentStatus> io{&context};
-    v1::AgentStatus incoming;              // belongs to gRPC while reading
-    v1::Directive outgoing;                // belongs to gRPC while writing
+    // Bytes, not messages: gRPC would parse a status before anything of it can be checked.
+    grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer> io{&context};
+    grpc::ByteBuffer incoming;             // belongs to gRPC while reading
+    grpc::ByteBuffer outgoing;             // belongs to gRPC while writing
     std::optional<v1::Directive> waiting;  // the newest one; its write has not begun
     std::optional<grpc::Status> closing;   // the final status, sent once everything is written
+    int heard = 0;                         // statuses before its agent was admitted
     bool admitted = false;
     bool reading = false;
     bool writing = false;
@@ -75,7 +90,8 @@ class Server::Impl {
   absl::Status OpenGate(std::vector<std::string> addresses);
   void Read(Stream* stream);
   void OnRead(Stream* stream, bool ok);
-  void Hear(Stream* stream, const v1::AgentStatus& status);
+  void Hear(Stream* stream, const grpc::ByteBuffer& bytes);
+  void TurnAway(Stream* stream, const absl::Status& why);
   void Advance(Stream* stream);
   void OnWritten(Stream* stream, bool ok);
   void Release(Stream* stream);
@@ -83,7 +99,7 @@ class Server::Impl {
   const ServerOptions options_;
   const Post post_;
   StreamEvents* const events_;
-  v1::Rendezvous::AsyncService service_;
+  v1::Rendezvous::WithRawMethod_Attend<v1::Rendezvous::Service> service_;
   bool stopping_ = false;
   size_t admitted_ = 0;  // streams with an admitted agent
   StreamId next_id_ = 1;
@@ -204,27 +220,37 @@ void Server::Impl::OnRead(Stream* stream, bool ok) {
     Advance(stream);
     return;
   }
-  const v1::AgentStatus status = std::move(stream->incoming);
-  stream->incoming.Clear();
-  if (!stream->closing.has_value()) Hear(stream, status);
+  const grpc::ByteBuffer bytes = std::exchange(stream->incoming, {});
+  if (!stream->closing.has_value()) Hear(stream, bytes);
   // Also while closing: unread data would delay the end of the stream at the peer.
   if (!stream->finished && !stopping_) Read(stream);
 }
 
-// An impostor's stream counts as lost for the host that it belongs to.
-void Server::Impl::Hear(Stream* stream, const v1::AgentStatus& status) {
-  const absl::Status own = stream->speaker.Hear(status, stream->peer.binding);
-  if (own.ok()) return events_->OnStatus(stream->id, status);
-  const std::string why(AsStd(own.message()));
-  events_->OnTurnedAway(stream->peer.ip, why);
+void Server::Impl::Hear(Stream* stream, const grpc::ByteBuffer& bytes) {
+  if (!stream->admitted && ++stream->heard > kMaxStatusesUnadmitted) {
+    return TurnAway(stream, absl::ResourceExhaustedError(
+                                absl::StrCat("it sent more than ", kMaxStatusesUnadmitted,
+                                             " statuses, and no agent was admitted on its connection")));
+  }
+  const absl::StatusOr<v1::AgentStatus> status = StatusIn(bytes);
+  if (!status.ok()) return TurnAway(stream, status.status());
+  const absl::Status own = stream->speaker.Hear(*status, stream->peer.binding);
+  if (!own.ok()) return TurnAway(stream, own);
+  events_->OnStatus(stream->id, *status);
+}
+
+// It counts as lost for the host that it belongs to.
+void Server::Impl::TurnAway(Stream* stream, const absl::Status& why) {
+  const std::string text(AsStd(why.message()));
+  events_->OnTurnedAway(stream->peer.ip, text);
   events_->OnClosed(stream->id);
-  Close(stream->id, {grpc::StatusCode::UNAUTHENTICATED, why});
+  Close(stream->id, {grpc::StatusCode::UNAUTHENTICATED, text});
 }
 
 void Server::Impl::Advance(Stream* stream) {
   if (stream->writing || stream->finishing) return Release(stream);
   if (stream->waiting.has_value() && !stream->write_failed) {
-    stream->outgoing = std::move(*stream->waiting);
+    stream->outgoing = BytesOf(*stream->waiting);
     stream->waiting.reset();
     stream->writing = true;
     stream->io.Write(stream->outgoing, &stream->written);

@@ -22,7 +22,9 @@
 
 namespace muster::rendezvous {
 
-inline constexpr size_t kMaxStreams = kMostAgents;                          // with an admitted agent
+inline constexpr size_t kMaxStreams = kMostAgents;  // with an admitted agent
+inline constexpr int kMaxStatusesUnadmitted =
+    8;  // on one stream; an agent is admitted by its first one, or refused
 inline constexpr absl::Duration kLastBytesLimit = absl::Milliseconds(200);  // then, for what was written
 inline constexpr absl::Duration kServerShutdownLimit = absl::Seconds(1);    // after it open calls are cancelled
 
@@ -36,9 +38,9 @@ class StreamEvents {
   virtual ~StreamEvents() = default;
   virtual void OnOpened(StreamId /*stream*/) {}  // called before the stream's first status
   virtual void OnStatus(StreamId stream, const v1::AgentStatus& status) = 0;
-  // The peer has ended the stream, or it was lost. Not called after Close().
+  // The peer has ended the stream, it was lost, or it sent what no agent sends. Not called after Close().
   virtual void OnClosed(StreamId stream) = 0;
-  // A connection, or a stream before anything was read from it, was refused; no other event of it follows.
+  // A connection or a stream was refused. No other event of it follows but OnClosed, if it was opened.
   virtual void OnTurnedAway(const std::string& /*peer*/, const std::string& /*why*/) {}
 };
 

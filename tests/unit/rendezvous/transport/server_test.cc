@@ -106,6 +106,43 @@ TEST_F(ServerTest, GarbageOnThePortDisturbsNobody) {
   EXPECT_EQ(client.disconnected, 0);
 }
 
+TEST_F(ServerTest, AStatusOfTooManyFieldsEndsItsStream) {
+  auto server = Serve(Options());
+  Client client(&loop_, "127.0.0.1", server->port());
+  client.session->Connect();
+  ASSERT_TRUE(Until([&] { return client.connected == 1; }));
+  v1::AgentStatus status = Status(1);
+  for (int i = 0; i < 100'000; ++i) status.mutable_verdict()->add_other_failures();
+  client.session->Send(status);
+  ASSERT_TRUE(Until([&] { return client.disconnected == 1; }));
+  EXPECT_TRUE(attendees_.statuses.empty()) << "it is not parsed";
+  EXPECT_EQ(attendees_.turned_away,
+            std::vector<std::string>{"127.0.0.1: it sent a status of more than 8192 fields"});
+  EXPECT_EQ(attendees_.closed.size(), 1u);
+}
+
+TEST_F(ServerTest, OnlyAnAdmittedAgentMayGoOnSpeaking) {
+  auto server = Serve(Options());
+  Client stranger(&loop_, "127.0.0.1", server->port());
+  stranger.session->Connect();
+  ASSERT_TRUE(Until([&] { return stranger.connected == 1; }));
+  const auto say = [&](Client* client, uint64_t seq) {
+    const size_t before = attendees_.statuses.size();
+    client->session->Send(Status(seq));
+    return Until([&] { return attendees_.statuses.size() > before || client->disconnected > 0; });
+  };
+  for (uint64_t seq = 1; seq <= kMaxStatusesUnadmitted + 1; ++seq) ASSERT_TRUE(say(&stranger, seq));
+  EXPECT_EQ(attendees_.statuses.size(), size_t{kMaxStatusesUnadmitted});
+  EXPECT_EQ(stranger.disconnected, 1);
+
+  Client agent(&loop_, "127.0.0.1", server->port());
+  agent.session->Connect();
+  ASSERT_TRUE(Until([&] { return agent.connected == 1; }));
+  server->Admit(*attendees_.opened.rbegin());
+  for (uint64_t seq = 1; seq <= 3 * kMaxStatusesUnadmitted; ++seq) ASSERT_TRUE(say(&agent, seq));
+  EXPECT_EQ(agent.disconnected, 0);
+}
+
 TEST_F(ServerTest, OnlyTheNewestQueuedDirectiveIsWritten) {
   auto server = Serve(Options());
   Client client(&loop_, "127.0.0.1", server->port());
