@@ -16,10 +16,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "agent/core/sidecar_core.h"
 #include "base/bounded_json.h"
 #include "base/check.h"
 #include "base/console/log.h"
+#include "base/crypto/sidecar_proof.h"
 #include "base/driver.h"
 #include "base/exit_codes.h"
 #include "base/io/event_loop.h"
@@ -42,6 +44,7 @@ namespace {
 constexpr char kPart[] = "sidecar";
 constexpr absl::Duration kTick = absl::Milliseconds(100);
 constexpr size_t kMaxResultBytes = 4096;  // of the file that a host has left
+constexpr int kMaxChallenges = 4;         // in one call: each change of the host's token file causes one
 constexpr int kLinkFd = 3;
 constexpr int kHostEndFd = 4;
 
@@ -55,11 +58,13 @@ struct HostLink {
   OwnedFd host_end;  // see HostHello; invalid: nothing does
 };
 
-// Our hello and the host's answer.
+// Our hello and the host's answer, and if it asks for the token, our proof and its next answer.
 struct Exchange {
-  explicit Exchange(const v1::AgentHello& hello) : out(hello) {}
+  explicit Exchange(const v1::AgentHello& said) : out(said), hello(out.payload()) {}
   OwnedFd connection;
   OutgoingFrame out;
+  const std::string hello;
+  int challenges = 0;  // that the host has sent
   IncomingFrame in;
   bool sent = false;
 };
@@ -86,7 +91,9 @@ class SidecarProcess {
   void Talk();
   absl::StatusOr<bool> TryToTalk();  // true: the host has answered
   void TakeAnswer();
-  bool ShowsNewTokens();
+  void TakeChallenge(const v1::HostChallenge& challenge);
+  std::string ProofFor(const v1::HostChallenge& challenge) const;
+  void TakeNewTokens();
   void HangUp();
   void NotReached(const absl::Status& why);
   std::optional<HostResult> ReadResult() const;
@@ -156,6 +163,7 @@ void SidecarProcess::Apply(const CallHost&) {
 }
 
 absl::Status SidecarProcess::Dial() {
+  options_.hello.set_nonce(NewNonce());
   exchange_.emplace(options_.hello);
   ASSIGN_OR_RETURN(exchange_->connection, ConnectToUnixSocket(options_.socket));
   RETURN_IF_ERROR(CheckListener(exchange_->connection.get(), options_.socket));
@@ -188,11 +196,11 @@ void SidecarProcess::TakeAnswer() {
   if (!answer.ParseFromArray(payload.data(), static_cast<int>(payload.size()))) {
     return NotReached(absl::InvalidArgumentError("its answer cannot be parsed"));
   }
+  if (answer.has_challenge()) return TakeChallenge(answer.challenge());
   HostLink link{{}, exchange_->in.TakeDescriptor()};
   loop_.Unwatch(exchange_->connection.get());
   link.connection = std::move(exchange_->connection);
   exchange_.reset();
-  if (answer.wants_token() && ShowsNewTokens()) return driver_.Feed(&SidecarCore::OnTokenAsked);
   if (!answer.refused().empty()) {
     return driver_.Feed(&SidecarCore::OnRefused, answer.exit_code(), answer.refused());
   }
@@ -200,13 +208,39 @@ void SidecarProcess::TakeAnswer() {
   driver_.Feed(&SidecarCore::OnWelcome, answer.host_id(), answer.retryable_exit_code());
 }
 
-// True: the host has not been shown those that the file holds now.
-bool SidecarProcess::ShowsNewTokens() {
-  std::string newest = options_.token_file.empty() ? "" : TokenLines(options_.token_file);
-  if (newest.empty()) newest = options_.tokens;
-  if (newest == options_.hello.token()) return false;
-  options_.hello.set_token(newest);
-  return true;
+// The host must have shown that it has the token before we do.
+void SidecarProcess::TakeChallenge(const v1::HostChallenge& challenge) {
+  if (++exchange_->challenges > kMaxChallenges) {
+    return NotReached(absl::InvalidArgumentError("it asks for the token again and again"));
+  }
+  v1::SidecarProof answer;
+  answer.set_proof(ProofFor(challenge));
+  if (answer.proof().empty()) {
+    TakeNewTokens();
+    answer.set_proof(ProofFor(challenge));
+  }
+  loop_.Unwatch(exchange_->connection.get());
+  exchange_->out = OutgoingFrame(answer);
+  exchange_->in = IncomingFrame();
+  exchange_->sent = false;
+  Talk();
+}
+
+// By our token that the host has, too. Empty: it has shown none of ours.
+std::string SidecarProcess::ProofFor(const v1::HostChallenge& challenge) const {
+  for (const absl::string_view line : absl::StrSplit(options_.tokens, '\n', absl::SkipEmpty())) {
+    const std::string_view token = AsStd(line);
+    const std::string expected = ProofOfHost(token, exchange_->hello, challenge.nonce());
+    for (const std::string& shown : challenge.proofs()) {
+      if (SameProof(shown, expected)) return ProofOfSidecar(token, exchange_->hello, challenge.nonce());
+    }
+  }
+  return "";
+}
+
+void SidecarProcess::TakeNewTokens() {
+  const std::string newest = options_.token_file.empty() ? "" : TokenLines(options_.token_file);
+  if (!newest.empty()) options_.tokens = newest;
 }
 
 void SidecarProcess::HangUp() {

@@ -55,10 +55,6 @@ void SidecarCore::OnRefused(BootTime, int exit_code, const std::string& why, Sid
   End(exit_code, out);
 }
 
-void SidecarCore::OnTokenAsked(BootTime now, SidecarEffects* out) {
-  if (!finished_ && seeking_) Call(now, out);
-}
-
 void SidecarCore::OnNotReached(BootTime now, const std::string& why, const std::optional<HostResult>& left,
                                SidecarEffects* out) {
   if (finished_) return;

@@ -67,7 +67,6 @@ class SidecarCore {
   // retryable_exit_code: instead of 69 and 75; 0: none.
   void OnWelcome(BootTime now, const std::string& host_id, int retryable_exit_code, SidecarEffects* out);
   void OnRefused(BootTime now, int exit_code, const std::string& why, SidecarEffects* out);
-  void OnTokenAsked(BootTime now, SidecarEffects* out);  // by a host that we did not show it to: call it again
   void OnNotReached(BootTime now, const std::string& why, const std::optional<HostResult>& left,
                     SidecarEffects* out);
 

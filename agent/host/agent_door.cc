@@ -70,7 +70,7 @@ void AgentDoor::Read(int fd) {
     Log(Severity::kDebug, kPart, absl::StrCat("a visitor left: ", complete.status().message()));
     Drop(fd);
   } else if (*complete) {
-    Judge(fd);
+    Hear(fd);
   }
 }
 
@@ -81,21 +81,48 @@ void AgentDoor::Drop(int fd) {
   pending_.erase(visitor);
 }
 
+void AgentDoor::Hear(int fd) {
+  Pending& visitor = pending_.at(fd);
+  if (visitor.hello) return HearProof(fd);
+  absl::StatusOr<v1::AgentHello> hello = ParseHello(visitor.frame);
+  if (!hello.ok()) return TurnAway(fd, hello.status());
+  visitor.hello = *std::move(hello);
+  visitor.hello_bytes = visitor.frame.payload();
+  if (socket_.tokens.empty()) return Judge(fd);
+  Challenge(&visitor);
+}
+
+void AgentDoor::Challenge(Pending* visitor) {
+  visitor->proof = std::make_unique<TokenProof>(visitor->hello_bytes, socket_.tokens);
+  visitor->frame = IncomingFrame();
+  (void)SendFrame(visitor->connection.get(), visitor->proof->Challenge());  // it has left: its end is read next
+}
+
+// After a change of the file on one side only, the other one has not read it yet.
+void AgentDoor::HearProof(int fd) {
+  Pending& visitor = pending_.at(fd);
+  if (visitor.proof->IsAnsweredBy(visitor.frame)) return Judge(fd);
+  if (TakeNewTokens()) return Challenge(&visitor);
+  TurnAway(fd, HasNoToken());
+}
+
+void AgentDoor::TurnAway(int fd, const absl::Status& why) {
+  const OwnedFd connection = std::move(pending_.at(fd).connection);
+  Drop(fd);
+  RefuseHello(connection.get(), why);
+}
+
 void AgentDoor::Judge(int fd) {
-  absl::StatusOr<v1::AgentHello> hello = ParseHello(pending_.at(fd).frame, socket_.tokens);
-  if (absl::IsPermissionDenied(hello.status()) && TakeNewTokens()) {
-    hello = ParseHello(pending_.at(fd).frame, socket_.tokens);
-  }
+  const v1::AgentHello hello = *std::move(pending_.at(fd).hello);
   OwnedFd connection = std::move(pending_.at(fd).connection);
   Drop(fd);
-  if (!hello.ok()) return RefuseHello(connection.get(), hello.status());
-  if (const std::string why = WhyRefused(*hello); !why.empty()) {
+  if (const std::string why = WhyRefused(hello); !why.empty()) {
     LogRefused(why);
-    const bool told = !hello->problem().empty();
-    Refuse(connection.get(), told ? hello->exit_code() : kExitRefused, why);
+    const bool told = !hello.problem().empty();
+    Refuse(connection.get(), told ? hello.exit_code() : kExitRefused, why);
     return;
   }
-  came_ = {std::move(connection), hello->sidecar_id()};
+  came_ = {std::move(connection), hello.sidecar_id()};
   events().on_came();
 }
 

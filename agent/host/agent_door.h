@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
+#include <optional>
 #include <string>
 
 #include "agent/host/agent_link.h"
@@ -32,14 +34,21 @@ class AgentDoor : public AgentLink {
  private:
   struct Pending {
     OwnedFd connection;
-    IncomingFrame frame;
+    IncomingFrame frame;  // that is awaited
     EventLoop::TimerId limit = 0;
+    std::optional<v1::AgentHello> hello;  // once it has come; then the proof is awaited
+    std::string hello_bytes;
+    std::unique_ptr<TokenProof> proof;
   };
 
   void Accept();
   void Read(int fd);
   void Drop(int fd);
+  void Hear(int fd);
+  void Challenge(Pending* visitor);
+  void HearProof(int fd);
   void Judge(int fd);
+  void TurnAway(int fd, const absl::Status& why);
   bool TakeNewTokens();
   std::string WhyRefused(const v1::AgentHello& hello) const;  // empty: it is accepted
   void NoteSidecar(const std::string& id);

@@ -21,6 +21,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/console/log.h"
+#include "base/crypto/sidecar_proof.h"
 #include "base/exit_codes.h"
 #include "base/io/event_loop.h"
 #include "base/io/health.h"
@@ -78,25 +79,6 @@ OwnedFd LockFolderOf(const std::string& path) {
   return lock;
 }
 
-// Takes the same time wherever they differ.
-bool SameSecret(const std::string& a, const std::string& b) {
-  unsigned difference = a.size() == b.size() ? 0 : 1;
-  for (size_t i = 0; i < a.size() && i < b.size(); ++i) {
-    difference |= static_cast<unsigned char>(a[i]) ^ static_cast<unsigned char>(b[i]);
-  }
-  return difference == 0;
-}
-
-// Whether two texts, of one secret a line, have one in common.
-bool ShareASecret(const std::string& ours, const std::string& shown) {
-  for (const absl::string_view own : absl::StrSplit(ours, '\n')) {
-    for (const absl::string_view other : absl::StrSplit(shown, '\n')) {
-      if (SameSecret(std::string(own), std::string(other))) return true;
-    }
-  }
-  return false;
-}
-
 // A part of a command line: words [begin, end).
 std::string ShownWords(const std::vector<std::string>& words, size_t begin, size_t end) {
   const std::vector<std::string> masked = MaskArguments(words);
@@ -132,6 +114,20 @@ std::string ShownVariable(const v1::AgentHello& hello, const std::string& name) 
                                           : OneLine(CutUtf8(MaskValue(name, found->second), kMaxShownBytes));
 }
 
+// Blocks until this visitor has said what it wants and shown what it must, or has not.
+absl::StatusOr<v1::AgentHello> HearOut(int connection, const std::string& tokens, const Meanwhile& meanwhile) {
+  IncomingFrame frame;
+  RETURN_IF_ERROR(AwaitFrame(connection, kHelloLimit, &frame, meanwhile));
+  ASSIGN_OR_RETURN(v1::AgentHello hello, ParseHello(frame));
+  if (tokens.empty()) return hello;
+  const TokenProof proof(std::string(frame.payload()), tokens);
+  RETURN_IF_ERROR(SendFrame(connection, proof.Challenge()));
+  IncomingFrame answer;
+  RETURN_IF_ERROR(AwaitFrame(connection, kHelloLimit, &answer, meanwhile));
+  if (!proof.IsAnsweredBy(answer)) return HasNoToken();
+  return hello;
+}
+
 }  // namespace
 
 absl::StatusOr<OwnedFd> ListenForAgent(const std::string& path) {
@@ -145,47 +141,65 @@ absl::StatusOr<OwnedFd> ListenForAgent(const std::string& path) {
   return listener;
 }
 
-absl::StatusOr<v1::AgentHello> ParseHello(const IncomingFrame& frame, const std::string& tokens) {
+absl::StatusOr<v1::AgentHello> ParseHello(const IncomingFrame& frame) {
   v1::AgentHello hello;
   if (!hello.ParseFromArray(frame.payload().data(), static_cast<int>(frame.payload().size()))) {
     return absl::InvalidArgumentError("its first message cannot be parsed");
   }
-  if (hello.protocol() != kSplitProtocol) {
-    return absl::InvalidArgumentError(absl::StrCat("it speaks protocol ", hello.protocol(),
-                                                   ", this host protocol ", kSplitProtocol,
-                                                   "; use one version of muster in both containers"));
-  }
-  if (tokens.empty() || ShareASecret(tokens, hello.token())) return hello;
+  if (hello.protocol() == kSplitProtocol) return hello;
+  return absl::InvalidArgumentError(absl::StrCat("it speaks protocol ", hello.protocol(), ", this host protocol ",
+                                                 kSplitProtocol,
+                                                 "; use one version of muster in both containers"));
+}
+
+absl::Status HasNoToken() {
   return absl::PermissionDeniedError(
       "it does not have the token of this host; give both containers the same --token-file");
 }
 
+TokenProof::TokenProof(std::string hello, const std::string& tokens)
+    : hello_(std::move(hello)), nonce_(NewNonce()), tokens_(absl::StrSplit(tokens, '\n')) {}
+
+v1::HostHello TokenProof::Challenge() const {
+  v1::HostHello answer;
+  answer.mutable_challenge()->set_nonce(nonce_);
+  for (const std::string& token : tokens_) {
+    answer.mutable_challenge()->add_proofs(ProofOfHost(token, hello_, nonce_));
+  }
+  return answer;
+}
+
+bool TokenProof::IsAnsweredBy(const IncomingFrame& frame) const {
+  v1::SidecarProof answer;
+  const bool parsed = answer.ParseFromArray(frame.payload().data(), static_cast<int>(frame.payload().size()));
+  return parsed && std::any_of(tokens_.begin(), tokens_.end(), [&](const std::string& token) {
+           return SameProof(answer.proof(), ProofOfSidecar(token, hello_, nonce_));
+         });
+}
+
 absl::StatusOr<Visitor> AwaitFirstAgent(int listener, int health, const std::string& tokens,
                                         absl::Duration limit) {
-  const auto answer_health = [health] { AnswerHealth(health, kWaitingHost); };
+  const Meanwhile meanwhile{health, [health] { AnswerHealth(health, kWaitingHost); }};
   const BootTime until = EventLoop::Now() + limit;
   while (EventLoop::Now() < until) {
     pollfd polled[] = {{listener, POLLIN, 0}, {health, POLLIN, 0}};  // a negative descriptor is left out
     poll(polled, 2, static_cast<int>(absl::ToInt64Milliseconds(until - EventLoop::Now())) + 1);
-    if (polled[1].revents != 0) answer_health();
+    if (polled[1].revents != 0) meanwhile.act();
     OwnedFd connection(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!connection.valid()) {
       const bool short_of_descriptors = errno != EAGAIN && errno != EINTR && errno != ECONNABORTED;
       if (short_of_descriptors) poll(nullptr, 0, static_cast<int>(absl::ToInt64Milliseconds(kAcceptRetry)));
       continue;
     }
-    IncomingFrame frame;
-    const absl::Status heard = AwaitFrame(connection.get(), kHelloLimit, &frame, {health, answer_health});
-    if (heard.ok()) {
-      absl::StatusOr<v1::AgentHello> hello = ParseHello(frame, tokens);
-      if (hello.ok()) return Visitor{std::move(connection), *std::move(hello)};
-      RefuseHello(connection.get(), hello.status());
-      continue;
-    }
+    absl::StatusOr<v1::AgentHello> hello = HearOut(connection.get(), tokens, meanwhile);
+    if (hello.ok()) return Visitor{std::move(connection), *std::move(hello)};
     // Another host that looks whether this one lives says nothing.
-    const bool said_nothing = absl::IsUnavailable(heard);
-    Log(said_nothing ? Severity::kDebug : Severity::kWarning, kPart,
-        absl::StrCat(said_nothing ? "a visitor left: " : "a sidecar was refused: ", heard.message()));
+    const bool said_nothing = absl::IsUnavailable(hello.status());
+    if (said_nothing) {
+      Log(Severity::kDebug, kPart, absl::StrCat("a visitor left: ", hello.status().message()));
+    } else {
+      RefuseHello(connection.get(), hello.status());
+    }
   }
   return absl::DeadlineExceededError(absl::StrCat("no sidecar came within ", absl::FormatDuration(limit)));
 }
@@ -204,20 +218,15 @@ std::string DifferenceOf(const v1::AgentHello& first, const v1::AgentHello& now)
   return "";
 }
 
-// A sidecar shows the token only to a host that asks for it.
 void RefuseHello(int connection, const absl::Status& why) {
-  const bool for_token = absl::IsPermissionDenied(why);
-  Refuse(connection, kExitRefused, std::string(AsStd(why.message())), for_token);
-  // Most have not shown it yet.
-  Log(for_token ? Severity::kDebug : Severity::kWarning, kPart,
-      absl::StrCat("a sidecar was refused: ", why.message()));
+  Refuse(connection, kExitRefused, std::string(AsStd(why.message())));
+  Log(Severity::kWarning, kPart, absl::StrCat("a sidecar was refused: ", why.message()));
 }
 
-void Refuse(int connection, int exit_code, const std::string& why, bool wants_token) {
+void Refuse(int connection, int exit_code, const std::string& why) {
   v1::HostHello answer;
   answer.set_refused(why);
   answer.set_exit_code(exit_code);
-  answer.set_wants_token(wants_token);
   (void)SendFrame(connection, answer);  // it has left: then it needs no answer
 }
 

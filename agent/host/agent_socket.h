@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -27,6 +28,22 @@ struct AgentSocket {
   v1::HostHello welcome;  // the answer to each sidecar that is taken
 };
 
+// What a sidecar must show before its hello counts. Tokens: one a line.
+class TokenProof {
+ public:
+  // hello: the bytes of its first message.
+  TokenProof(std::string hello, const std::string& tokens);
+
+  v1::HostHello Challenge() const;
+  // Whether this is the answer of someone who has one of the tokens.
+  bool IsAnsweredBy(const IncomingFrame& frame) const;
+
+ private:
+  const std::string hello_;
+  const std::string nonce_;
+  const std::vector<std::string> tokens_;
+};
+
 // A connection to the socket, with the sidecar's message.
 struct Visitor {
   OwnedFd connection;
@@ -41,19 +58,20 @@ absl::StatusOr<OwnedFd> ListenForAgent(const std::string& path);
 // ListenForHealth(), -1: none; it is answered meanwhile. DeadlineExceeded: nobody came.
 absl::StatusOr<Visitor> AwaitFirstAgent(int listener, int health, const std::string& tokens, absl::Duration limit);
 
-// The message that has arrived, if this host can serve its sender. tokens: those of this host, one a line;
-// empty: it demands none. InvalidArgument or PermissionDenied otherwise.
-absl::StatusOr<v1::AgentHello> ParseHello(const IncomingFrame& frame, const std::string& tokens);
+// The message that has arrived, if this host understands it. InvalidArgument otherwise.
+absl::StatusOr<v1::AgentHello> ParseHello(const IncomingFrame& frame);
+
+// PermissionDenied: what is said of a sidecar without the token.
+absl::Status HasNoToken();
 
 // How a sidecar's configuration differs from the first one, as a clause: "the variable MUSTER_NNODES was 2 and is
 // 3". Empty: not at all. Pure.
 std::string DifferenceOf(const v1::AgentHello& first, const v1::AgentHello& now);
 
-// Answers a sidecar that the host cannot serve; exit_code: with which the sidecar should end; wants_token: it may
-// call again and show its token. Best effort.
-void Refuse(int connection, int exit_code, const std::string& why, bool wants_token = false);
+// Answers a sidecar that the host cannot serve; exit_code: with which the sidecar should end. Best effort.
+void Refuse(int connection, int exit_code, const std::string& why);
 
-// The same for a message that ParseHello does not take; says so in the log.
+// The same for one that this host does not know as its own; says so in the log.
 void RefuseHello(int connection, const absl::Status& why);
 
 // Answers the others, and passes a pidfd of process 1 on. Whatever that process is, with its end the kernel has

@@ -88,6 +88,8 @@ OutgoingFrame::OutgoingFrame(const google::protobuf::MessageLite& message, int d
   message.AppendToString(&bytes_);
 }
 
+std::string_view OutgoingFrame::payload() const { return std::string_view(bytes_).substr(kFrameHeaderBytes); }
+
 absl::StatusOr<bool> OutgoingFrame::Write(int fd) {
   while (sent_ < bytes_.size()) {
     Control control;

@@ -39,6 +39,8 @@ class OutgoingFrame {
   // descriptor: sent with the message, and stays the caller's; -1: none.
   explicit OutgoingFrame(const google::protobuf::MessageLite& message, int descriptor = -1);
 
+  std::string_view payload() const;
+
   // Writes what the kernel takes. True: all of it. False: more must follow. Unavailable: the other side is gone.
   absl::StatusOr<bool> Write(int fd);
 

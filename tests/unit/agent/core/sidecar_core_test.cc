@@ -295,12 +295,6 @@ TEST_F(SidecarCoreTest, ASuccessOfAnotherPodDoesNotCount) {
   EXPECT_FALSE(core_.finished()) << "it lies in a volume that both pods have used";
 }
 
-TEST_F(SidecarCoreTest, AHostThatAsksForTheTokenIsCalledAgainAtOnce) {
-  Forget();
-  core_.OnTokenAsked(now_, &effects_);
-  EXPECT_EQ(Count<CallHost>(), 1u);
-}
-
 TEST_F(SidecarCoreTest, AStrangersSuccessIsNothingToASidecarThatHasMetItsHost) {
   Welcome();
   LoseAgent();

@@ -2,6 +2,7 @@
 #include "agent/host/agent_socket.h"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/crypto/sidecar_proof.h"
 #include "base/io/unix_socket.h"
 #include "base/sidecar.h"
 
@@ -107,7 +109,7 @@ TEST_F(AgentSocketTest, TheFirstGoodVisitorIsTakenAndOthersAreRefused) {
   ASSERT_TRUE(taken.ok()) << taken.status();
   EXPECT_EQ(DifferenceOf(taken->hello, Hello({"--nnodes", "2"})), "");
   EXPECT_EQ(Answer(newer).refused(),
-            "it speaks protocol 2, this host protocol 1; use one version of muster in both containers");
+            "it speaks protocol 3, this host protocol 2; use one version of muster in both containers");
 }
 
 TEST_F(AgentSocketTest, WithoutAVisitorTheWaitEnds) {
@@ -146,26 +148,71 @@ TEST(DifferenceOfTest, ShowsNoSecret) {
             "the variable MUSTER_API_KEY was ******** and is ********");
 }
 
+// A sidecar's call of a host that demands a token.
+class Caller {
+ public:
+  Caller(OwnedFd connection, const v1::AgentHello& hello) : connection_(std::move(connection)), hello_(hello) {
+    EXPECT_TRUE(*hello_.Write(connection_.get()));
+  }
+  v1::HostHello Hear() {
+    IncomingFrame frame;
+    v1::HostHello answer;
+    EXPECT_TRUE(AwaitFrame(connection_.get(), kPatience, &frame).ok());
+    EXPECT_TRUE(answer.ParseFromString(std::string(frame.payload())));
+    return answer;
+  }
+  void Prove(const v1::HostChallenge& challenge, const std::string& token) {
+    v1::SidecarProof answer;
+    answer.set_proof(ProofOfSidecar(token, hello_.payload(), challenge.nonce()));
+    EXPECT_TRUE(SendFrame(connection_.get(), answer).ok());
+  }
+  std::string ExpectedOfHost(const v1::HostChallenge& challenge, const std::string& token) {
+    return ProofOfHost(token, hello_.payload(), challenge.nonce());
+  }
+
+ private:
+  const OwnedFd connection_;
+  OutgoingFrame hello_;
+};
+
 TEST_F(AgentSocketTest, AHostWithATokenServesOnlyWhoHasIt) {
   const absl::StatusOr<OwnedFd> listener = ListenForAgent(path_);
   ASSERT_TRUE(listener.ok());
-  v1::AgentHello hello = Hello({});
-  const OwnedFd without = Call(hello);
-  hello.set_token("secreT");
-  const OwnedFd wrong = Call(hello);
-  hello.set_token("secret-and-more");
-  const OwnedFd longer = Call(hello);
-  hello.set_token("secret");
-  const OwnedFd right = Call(hello);
-  const absl::StatusOr<Visitor> taken = AwaitFirstAgent(listener->get(), -1, "secret", kPatience);
-  ASSERT_TRUE(taken.ok()) << taken.status();
-  EXPECT_EQ(taken->hello.token(), "secret");
-  for (const OwnedFd* refused : {&without, &wrong, &longer}) {
-    const v1::HostHello answer = Answer(*refused);
-    EXPECT_EQ(answer.refused(),
-              "it does not have the token of this host; give both containers the same --token-file");
-    EXPECT_TRUE(answer.wants_token());
-  }
+  std::thread sidecars([this] {
+    for (const char* token : {"secreT", "secret-and-more", "", "older"}) {
+      Caller caller(*ConnectToUnixSocket(path_), Hello({}));
+      const v1::HostChallenge challenge = caller.Hear().challenge();
+      ASSERT_EQ(challenge.proofs_size(), 2) << "the host has two tokens, and shows both first";
+      EXPECT_EQ(challenge.proofs(0), caller.ExpectedOfHost(challenge, "secret"));
+      EXPECT_EQ(challenge.proofs(1), caller.ExpectedOfHost(challenge, "older"));
+      caller.Prove(challenge, token);
+      if (std::string(token) == "older") return;
+      EXPECT_EQ(caller.Hear().refused(),
+                "it does not have the token of this host; give both containers the same --token-file");
+    }
+  });
+  const absl::StatusOr<Visitor> taken = AwaitFirstAgent(listener->get(), -1, "secret\nolder", kPatience);
+  sidecars.join();
+  EXPECT_TRUE(taken.ok()) << taken.status();
+}
+
+TEST_F(AgentSocketTest, TheHostsOwnProofIsNoAnswer) {
+  const std::string hello = "hello";
+  const TokenProof proof(hello, "secret");
+  v1::SidecarProof echo;
+  echo.set_proof(proof.Challenge().challenge().proofs(0));
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  const OwnedFd ours(ends[0]), theirs(ends[1]);
+  const auto answered = [&](const v1::SidecarProof& answer) {
+    IncomingFrame frame;
+    EXPECT_TRUE(SendFrame(theirs.get(), answer).ok() && AwaitFrame(ours.get(), kPatience, &frame).ok());
+    return proof.IsAnsweredBy(frame);
+  };
+  EXPECT_FALSE(answered(echo));
+  EXPECT_FALSE(answered(v1::SidecarProof()));
+  echo.set_proof(ProofOfSidecar("secret", hello, proof.Challenge().challenge().nonce()));
+  EXPECT_TRUE(answered(echo));
 }
 
 TEST(DifferenceOfTest, NamesTheOptionAndNotTheWholeLine) {
