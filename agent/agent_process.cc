@@ -72,6 +72,7 @@ std::string TakeVariable(const char* name) {
 // The host in another container does not know the token: the sidecar has put it into the environment.
 void TakeOwnCredentials(v1::NodeConfig* config) {
   config->clear_tokens();
+  config->clear_certificates();
   const absl::StatusOr<std::vector<std::string>> tokens = ParseTokens(TakeVariable(kTokenVariable));
   if (tokens.ok()) config->mutable_tokens()->Assign(tokens->begin(), tokens->end());
   config->set_token_file(TakeVariable(kTokenFileVariable));
@@ -104,10 +105,11 @@ void PrepareSignals() {
 // Lives on the loop thread.
 class AgentProcess {
  public:
-  explicit AgentProcess(int host_end_fd) : core_(rendezvous::Entropy()), host_pidfd_(host_end_fd) {}
+  explicit AgentProcess(const AgentStart& start)
+      : start_(start), core_(rendezvous::Entropy()), host_pidfd_(start.host_end_fd) {}
   ~AgentProcess();
 
-  int Run(int fd);
+  int Run();
 
  private:
   // The host.
@@ -139,6 +141,7 @@ class AgentProcess {
   void OnMemberAttached(const std::string& peer);
   void StopWhenDrained();
 
+  const AgentStart start_;
   EventLoop loop_;
   Writer writer_;
   AgentCore core_;
@@ -168,7 +171,7 @@ class AgentProcess {
   BootTime exit_deadline_;
 };
 
-int AgentProcess::Run(int fd) {
+int AgentProcess::Run() {
   for (const absl::Status& status : {loop_.status(), writer_.status()}) {
     if (status.ok()) continue;
     Log(Severity::kError, "agent", AsStd(status.message()));
@@ -176,7 +179,7 @@ int AgentProcess::Run(int fd) {
   }
   InitLog({.level = LevelByVariable(), .writer = &writer_});
   link_ = std::make_unique<FramedLink>(
-      &loop_, fd, [this](std::string_view payload) { OnHostMessage(payload); },
+      &loop_, start_.fd, [this](std::string_view payload) { OnHostMessage(payload); },
       [this](const std::string&) { driver_.Feed(&AgentCore::OnHostLinkClosed); });
   loop_.Run();
   return exit_code_.value_or(0);
@@ -275,7 +278,8 @@ bool AgentProcess::Begin(const v1::HostStatus& first) {
            .json = given.log_json(),
            .run_id = given.run_id(),
            .host = given.hostname()});
-  if (given.split()) TakeOwnCredentials(host_.mutable_config());
+  host_.mutable_config()->set_split(start_.by_sidecar);
+  if (start_.by_sidecar) TakeOwnCredentials(host_.mutable_config());
   config_ = host_.config();
   UpdateLogContext(host_.memory().last());
   if (!TakeCredentials()) return false;
@@ -291,7 +295,7 @@ bool AgentProcess::Begin(const v1::HostStatus& first) {
 }
 
 bool AgentProcess::TakeCredentials() {
-  if (!config_.tokens().empty() || config_.has_certificates()) KeepMemoryPrivate();
+  if (config_.tokens().empty() && !config_.has_certificates()) OpenMemoryAgain();
   absl::StatusOr<rendezvous::FirstCredentials> first = rendezvous::FirstFrom(config_, rendezvous::RoleOf(config_));
   if (!first.ok()) {
     Log(Severity::kError, "agent", AsStd(first.status().message()));
@@ -462,11 +466,12 @@ void AgentProcess::Tick() {
 
 }  // namespace
 
-int RunAgent(int fd, int host_end_fd) {
+int RunAgent(const AgentStart& start) {
   prctl(PR_SET_NAME, "muster-agent");  // otherwise it is `exe`, from /proc/self/exe
+  KeepMemoryPrivate();                 // until it is known that the job has no secret: TakeCredentials()
   setsid();                            // fails if the host has done it already
   PrepareSignals();
-  return AgentProcess(host_end_fd).Run(fd);
+  return AgentProcess(start).Run();
 }
 
 }  // namespace muster::agent

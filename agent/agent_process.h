@@ -4,9 +4,16 @@
 
 namespace muster::agent {
 
-// fd: the link to the host. host_end_fd: readable once every process of a host in another container has ended; -1:
-// none. Returns the exit code when the agent should exit. Call while the process has one thread. An agent may die
-// at any moment: the host starts another one and passes the memory to it.
-int RunAgent(int fd, int host_end_fd = -1);
+struct AgentStart {
+  int fd = -1;           // the link to the host
+  int host_end_fd = -1;  // readable once every process of a host in another container has ended; -1: none
+  // A sidecar has started it. Not what the host says of itself: then it could have the agent dial without the
+  // credentials that are the sidecar's.
+  bool by_sidecar = false;
+};
+
+// Returns the exit code when the agent should exit. Call while the process has one thread. An agent may die at any
+// moment: the host starts another one and passes the memory to it.
+int RunAgent(const AgentStart& start);
 
 }  // namespace muster::agent

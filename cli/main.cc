@@ -56,7 +56,7 @@ int AgentCommand(int argc, char** argv) {
   if (!words) return Complain(absl::InvalidArgumentError("agent is an internal command; see muster --help"));
   PrepareProcess();
   if (words->sidecar >= 0) EndWithParent(words->sidecar);
-  return agent::RunAgent(words->fd, words->host_end);
+  return agent::RunAgent({.fd = words->fd, .host_end_fd = words->host_end, .by_sidecar = words->sidecar >= 0});
 }
 
 // Whether muster was called by a link of this name, such as torchrun or deepspeed.

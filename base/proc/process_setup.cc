@@ -92,6 +92,8 @@ absl::Status CheckDescriptors(int count) {
 
 void KeepMemoryPrivate() { prctl(PR_SET_DUMPABLE, 0); }
 
+void OpenMemoryAgain() { prctl(PR_SET_DUMPABLE, 1); }
+
 void EraseVariable(const char* name) {
   if (char* const value = getenv(name)) explicit_bzero(value, std::strlen(value));
   unsetenv(name);

@@ -41,6 +41,7 @@ absl::Status CheckDescriptors(int count);
 // workers otherwise can (PR_SET_DUMPABLE, prctl(2); proc(5) of /proc/PID/mem and others). It dumps no core, and a
 // debugger needs root. Programs that it executes are as usual (execve(2)).
 void KeepMemoryPrivate();
+void OpenMemoryAgain();  // for a process that has learned that it has no secret
 
 // Overwrites the value of a variable in this process's environment block, which /proc shows to every process of
 // the same user, and removes the variable. Call while the process has one thread.

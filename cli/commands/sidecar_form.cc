@@ -174,7 +174,9 @@ int RunAsSidecar(const absl::StatusOr<CommandLine>& line, const Environment& env
     options.first_wait = kProblemWait;
   }
   PrepareProcess();
-  if (!options.tokens.empty()) KeepMemoryPrivate();
+  // Its agents' environment has them, too: each is private before it takes them out of there.
+  const bool has_certificates = std::getenv(kTlsKeyVariable) != nullptr;
+  if (!options.tokens.empty() || has_certificates) KeepMemoryPrivate();
   InitLog(log);
   if (!warning.empty()) Log(Severity::kWarning, "sidecar", warning);
   const int code = agent::RunSidecar(std::move(options));

@@ -1,10 +1,14 @@
 #include "agent/agent_process.h"
 
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
 #include "base/io/framed_link.h"
 #include "muster/v1/host.pb.h"
 #include "tests/unit/rendezvous/transport/wire_fixture.h"
@@ -12,17 +16,39 @@
 namespace muster::agent {
 namespace {
 
+constexpr uid_t kOrdinaryUser = 54'321;
+
+// As a program that this user has started: whoever changes its user is private by that alone.
+void BecomeUser(uid_t user) {
+  MUSTER_CHECK(setresgid(user, user, user) == 0 && setresuid(user, user, user) == 0, "root may be anybody");
+  prctl(PR_SET_DUMPABLE, 1);
+}
+
+// Whether another process of this user can read that one's memory.
+bool CanRead(uid_t user, pid_t pid) {
+  const pid_t reader = fork();
+  if (reader == 0) {
+    BecomeUser(user);
+    _exit(open(absl::StrCat("/proc/", pid, "/mem").c_str(), O_RDONLY | O_CLOEXEC) >= 0 ? 0 : 1);
+  }
+  int status = 0;
+  EXPECT_EQ(waitpid(reader, &status, 0), reader);
+  return status == 0;
+}
+
 // A forked agent process whose host is this test: host_pid is this test's, and the agent never has a reason to
 // kill it.
 class AgentProcessTest : public ::testing::Test {
  protected:
-  AgentProcessTest() {
+  // user: as which the agent runs; 0: as this process.
+  explicit AgentProcessTest(uid_t user = 0, bool by_sidecar = false) {
     int ends[2];
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
     pid_ = fork();  // before this process has a second thread
     if (pid_ == 0) {
       close(ends[0]);
-      _exit(RunAgent(ends[1]));
+      if (user != 0) BecomeUser(user);
+      _exit(RunAgent({.fd = ends[1], .by_sidecar = by_sidecar}));
     }
     close(ends[1]);
     link_ = std::make_unique<FramedLink>(
@@ -99,6 +125,44 @@ TEST_F(AgentProcessTest, AnUnwatchableHostIsNotTakenForDead) {
   ASSERT_EQ(waitpid(pid_, &status, 0), pid_);
   pid_ = 0;
   EXPECT_EQ(WIFEXITED(status) ? WEXITSTATUS(status) : -1, 70);
+}
+
+class OrdinaryUsersAgentTest : public AgentProcessTest {
+ protected:
+  OrdinaryUsersAgentTest() : AgentProcessTest(getuid() == 0 ? kOrdinaryUser : 0) {
+    status_.mutable_config()->set_single_node(true);
+  }
+  void SetUp() override {
+    if (getuid() != 0) GTEST_SKIP() << "only root can start processes of another user";
+  }
+};
+
+// It has received nothing yet: what has a secret was private before.
+TEST_F(OrdinaryUsersAgentTest, IsPrivateBeforeItKnowsOfASecret) {
+  EXPECT_TRUE(rendezvous::RunUntil(&loop_, [this] { return !CanRead(kOrdinaryUser, pid_); }));
+}
+
+TEST_F(OrdinaryUsersAgentTest, StaysPrivateIfTheJobHasAToken) {
+  status_.mutable_config()->add_tokens("a-token-of-more-than-22-characters");
+  ExpectStartOfRoundOne();
+  EXPECT_FALSE(CanRead(kOrdinaryUser, pid_));
+}
+
+TEST_F(OrdinaryUsersAgentTest, CanBeLookedAtIfTheJobHasNoSecret) {
+  ExpectStartOfRoundOne();
+  EXPECT_TRUE(CanRead(kOrdinaryUser, pid_));
+}
+
+// What a host says decides neither whether the agent of a sidecar shows the sidecar's token, nor to whom.
+class SidecarsAgentTest : public AgentProcessTest {
+ protected:
+  SidecarsAgentTest() : AgentProcessTest(0, true) {}
+};
+
+TEST_F(SidecarsAgentTest, DoesNotUseTheHostsCredentials) {
+  status_.mutable_config()->set_split(false);
+  status_.mutable_config()->mutable_certificates()->set_cert_file("/missing");  // would end it with 70
+  ExpectStartOfRoundOne();
 }
 
 }  // namespace
