@@ -231,7 +231,13 @@ void AgentCore::OnDisconnected(BootTime now, const std::string& why, int refused
   link_.Down(why, now + delays_.Next(Turn()));
   if (IsAnotherJobs(refused_code)) return ReachedAnotherJob(now, why);
   delays_.NoteNotRefused();
-  if (refused_code != 0) ExitAlone(now, refused_code, why, out);
+  if (refused_code == 0) return link_.NoteNotRefused();
+  const bool is_first = link_.NoteRefused(now);
+  const absl::Duration patience = std::min(kRefusalPatience, absl::Milliseconds(config_.join_timeout_ms()) / 4);
+  const bool is_final = memory_.has_verdict() || now - link_.refused_since() >= patience;
+  if (is_final) return ExitAlone(now, refused_code, why, out);
+  if (!is_first) return;
+  Say(Severity::kWarning, absl::StrCat(why, "; this node tries again for ", absl::FormatDuration(patience)), out);
 }
 
 // The coordinator of its own job refuses a member only with the exit code of that member's failure: it cannot

@@ -100,8 +100,8 @@ class AgentCore {
 
   void OnConnected(BootTime now, const std::string& local_address, Effects* out);
   void OnDirective(BootTime now, const v1::Directive& directive, Effects* out);
-  // why: human-readable. refused_code: the exit code (77) if the coordinator rejected the session permanently,
-  // else 0.
+  // why: human-readable. refused_code: the exit code (77) if whoever answers at the coordinator's address has
+  // rejected the session, else 0. A new node ends with it if that goes on: see kRefusalPatience.
   void OnDisconnected(BootTime now, const std::string& why, int refused_code, Effects* out);
   // The address by which other nodes reach this one, when it is learned after the connection: the primary's own
   // session crosses no network, so the primary learns its address from a member's session.

@@ -94,6 +94,12 @@ void CoordinatorLink::Down(std::string why, BootTime retry_at) {
   connect_at_ = retry_at;
 }
 
+bool CoordinatorLink::NoteRefused(BootTime now) {
+  if (refused_since_ != absl::InfiniteFuture()) return false;
+  refused_since_ = now;
+  return true;
+}
+
 void CoordinatorLink::Heard(BootTime now) {
   last_contact_ = now;
   unheard_ = absl::ZeroDuration();

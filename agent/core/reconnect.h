@@ -19,6 +19,10 @@ inline constexpr absl::Duration kMaxReconnectDelay = absl::Milliseconds(500);
 // Delays between attempts while another job's coordinator answers.
 inline constexpr absl::Duration kRefusedRetry = absl::Seconds(1);
 inline constexpr absl::Duration kMaxRefusedRetry = absl::Seconds(8);
+// A refusal of a connection can come from anybody who answers at the port: from the coordinator of an earlier job
+// that is ending still, or from a stranger who has taken the port for a moment. Less, a quarter of --join-timeout,
+// if that is short.
+inline constexpr absl::Duration kRefusalPatience = absl::Seconds(5);
 // Between the first attempts of two agents after the coordinator was lost.
 inline constexpr absl::Duration kFirstReconnectSpacing = absl::Microseconds(100);
 inline constexpr absl::Duration kMaxReconnectTurn = absl::Seconds(30);  // in which all agents try once
@@ -73,7 +77,9 @@ class CoordinatorLink {
   void Connecting(BootTime now);
   void Up(BootTime now);
   void Down(std::string why, BootTime retry_at);
-  void Heard(BootTime now);  // a directive
+  void Heard(BootTime now);        // a directive
+  bool NoteRefused(BootTime now);  // true: the attempt before was not refused
+  void NoteNotRefused() { refused_since_ = absl::InfiniteFuture(); }
   // Running time of this process, so that a process that was stopped itself does not give up.
   void CountSilence(absl::Duration counted) { unheard_ += counted; }
 
@@ -87,6 +93,7 @@ class CoordinatorLink {
   bool ever_up() const { return ever_up_; }  // by this agent or an earlier one of this node
   absl::Duration unheard() const { return unheard_; }
   BootTime last_contact() const { return last_contact_; }
+  BootTime refused_since() const { return refused_since_; }  // all attempts; InfiniteFuture: the last one was not
   const std::string& why_down() const { return why_down_; }  // empty: it never was up, or nothing is known
   // Once for each connection after the first: its first directive has come.
   bool TakeReturn() { return std::exchange(came_back_, false); }
@@ -100,6 +107,7 @@ class CoordinatorLink {
   BootTime connected_at_ = absl::InfinitePast();
   BootTime last_contact_ = absl::InfinitePast();   // when the last directive arrived
   absl::Duration unheard_ = absl::ZeroDuration();  // since the last directive
+  BootTime refused_since_ = absl::InfiniteFuture();
   bool ever_up_ = false;
   bool came_back_ = false;  // connected again, and no directive has arrived yet on this connection
   std::string why_down_;

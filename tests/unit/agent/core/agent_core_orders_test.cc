@@ -586,6 +586,8 @@ TEST_F(AgentCoreTest, EachOrderToTheHostHasAGreaterNumber) {
 
 TEST_F(AgentCoreTest, ARefusedNodesExitIsMustersOwn) {
   core_.OnDisconnected(now_, "the token is wrong", 77, &effects_);
+  Pass(kRefusalPatience);
+  core_.OnDisconnected(now_, "the token is wrong", 77, &effects_);
   EXPECT_EQ(LastOrder().exit().origin(), "muster");
   EXPECT_EQ(LastOrder().exit().reason(), "the token is wrong");
   EXPECT_FALSE(LastOrder().exit().has_verdict());

@@ -506,9 +506,27 @@ TEST_F(AgentCoreTest, AStoppingAgentDoesNotWaitForACoordinator) {
   for (const Note& note : Took<Note>()) EXPECT_EQ(note.text.find("waiting"), std::string::npos) << note.text;
 }
 
-TEST_F(AgentCoreTest, AFinalRefusalEndsTheNode) {
+// Anybody who answers at the port can refuse: an earlier job's coordinator that is ending still, or a stranger.
+TEST_F(AgentCoreTest, ARefusalThatGoesOnEndsANewNode) {
+  core_.OnDisconnected(now_, "the token is wrong", 77, &effects_);
+  EXPECT_FALSE(core_.finished());
+  EXPECT_EQ(Took<Note>().back().text, "the token is wrong; this node tries again for 5s");
+  Forget();
+  Pass(kRefusalPatience - kTick);
+  core_.OnDisconnected(now_, "the token is wrong", 77, &effects_);
+  EXPECT_FALSE(core_.finished());
+  EXPECT_FALSE(Took<Connect>().empty());
+  Pass(kTick);
   core_.OnDisconnected(now_, "the token is wrong", 77, &effects_);
   EXPECT_EQ(LastOrder().exit().exit_code(), 77);
+}
+
+TEST_F(AgentCoreTest, ARefusalThatDoesNotGoOnIsForgotten) {
+  core_.OnDisconnected(now_, "the token is wrong", 77, &effects_);
+  Pass(kRefusalPatience);
+  core_.OnDisconnected(now_, "connection refused", 0, &effects_);
+  core_.OnDisconnected(now_, "the token is wrong", 77, &effects_);
+  EXPECT_FALSE(core_.finished());
 }
 
 TEST_F(AgentCoreTest, AMemberRefusedByAnotherJobWaitsForItsOwn) {
