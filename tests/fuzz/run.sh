@@ -17,7 +17,8 @@ readonly BESIDE=2          # targets at a time
 readonly MAX_BYTES=4096    # of an input
 readonly TIMEOUT_S=300     # for one input: only a hang reaches it, however busy the machine is
 readonly MEMORY_MB=2048
-readonly TARGETS=(cluster_spec tf_config resourceconfig nodelist hostfile environment frame_guard handshake)
+readonly TARGETS=(cluster_spec tf_config resourceconfig nodelist hostfile environment frame_guard handshake
+  received_status coordinator agent)
 
 cmake --preset fuzz >/dev/null && cmake --build --preset fuzz -j "$(nproc)" --target fuzz_targets || exit 1
 rm -rf "$OUT"
@@ -30,7 +31,7 @@ fuzz() {
   case $target in
     nodelist | hostfile) dictionary=tests/fuzz/lists.dict ;;
     environment) dictionary=tests/fuzz/environment.dict ;;
-    frame_guard | handshake) dictionary=tests/fuzz/wire.dict ;;
+    frame_guard | handshake | received_status | coordinator | agent) dictionary=tests/fuzz/wire.dict ;;
   esac
   local -a limit=(-max_total_time="$SECONDS_EACH") corpus=("$OUT/corpus-$target" "$OUT/seeds/$target")
   [ -z "$RUNS" ] || limit=(-runs="$RUNS")

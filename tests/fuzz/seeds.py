@@ -61,13 +61,56 @@ def handshakes():
         yield from (bytes([kind + 4 * piece]) + first for kind in range(4) for piece in (0, 60))
 
 
+def jobs():
+    """The options of a job, and events of fuzz_coordinator: two honest hosts and two others."""
+    say, said, apply, end, close, past, reattach, mute = range(8)
+    honest, liar = (0, 1), 2
+    each = lambda event, *more: bytes(byte for host in honest for byte in (event | host << 3, *more))
+    begin = each(say) + bytes([past, 60]) + each(apply) + bytes([past, 20]) + each(apply)
+    succeed = each(end, 0) + bytes([past, 10]) + each(apply) + bytes([past, 10]) + each(apply)
+    for choice in (0b001, 0b011, 0b11001, 0b1100011):
+        yield bytes([choice, 7]) + begin + succeed
+        yield bytes([choice, 7]) + begin + bytes([end, 1, past, 10]) + each(apply) + bytes([past, 60]) + begin + succeed
+        yield bytes([choice, 7]) + begin + bytes([mute, close, past, 63, past, 63, past, 63]) + begin + succeed
+        yield bytes([choice, 7]) + begin + each(close) + each(reattach) + bytes([past, 10]) + succeed
+    claims = (b"\xd2\x01\x06\x0a\x04\x08\x09\x12\x00", b"\xd8\x01\x03", b"\xf2\x01\x02\x08\x01", b"\xf2\x01\x00",
+              b"\xa2\x01\x02\x08\x09", b"\x88\x02\x01", b"\xb0\x01\x05")
+    for claim in claims:  # of last, outcome, verdict, epoch, cancelled and phase
+        word = bytes([said | liar << 3, len(claim)]) + claim
+        yield bytes([0b011, 7]) + word + begin + word + succeed
+
+
+def nodes():
+    """The options of a node, and events of fuzz_agent."""
+    direct, apply, connect, disconnect, past, refuse, host_ends, say = range(8)
+    run = b"\x5a\x12\x0a\x08\x08\x01\x12\x02\x08\x01\x10\x01\x18\x02\x28\x04\x32\x00"
+    stop = b"\x62\x0a\x0a\x08\x08\x01\x12\x02\x08\x01"
+    verdict = b"\x6a\x02\x38\x01"
+    orders = [bytes([direct, len(order)]) + order for order in (run, stop, verdict)]
+    for choice in range(0, 64, 4):
+        begin = bytes([choice, connect, say, apply])
+        yield begin + b"".join(order + bytes([apply, past, 5]) for order in orders)
+        yield begin + orders[0] + bytes([apply, disconnect, past, 60, connect, say, apply, past, 60, past, 60, past, 60])
+        yield begin + orders[0] + bytes([apply, host_ends | 8, past, 20, host_ends | 24, say])
+        yield begin[:1] + bytes([refuse, past, 30, refuse, past, 30, refuse])
+
+
+def statuses():
+    """A status with one field of each kind."""
+    yield b"\x0a\x03run\x12\x04host\x1a\x04\x08\x01\x10\x02"
+    yield b"\xd2\x01\x10\x4a\x03\x01\x02\x03\xaa\x01\x04\x0a\x02id\x10\x05\x72\x00"
+    yield b"\xe2\x01\x06\x9a\x01\x03\x28\x01\x50\x01"
+    yield b"\xd2\x02\x06\x0a\x01a\x12\x01b"
+
+
 def main():
     out = pathlib.Path(sys.argv[1])
     seeds = {family: [path.read_bytes() for pattern in patterns for path in sorted(FIXTURES.glob(pattern))]
              for family, patterns in FAMILIES.items()}
     seeds["hostfile"] += filters()
     seeds |= {family: [row for name in names for row in rows(name)] for family, names in TABLES.items()}
-    seeds |= {"frame_guard": [*frames()], "handshake": [*handshakes()]}
+    seeds |= {"frame_guard": [*frames()], "handshake": [*handshakes()], "received_status": [*statuses()],
+              "coordinator": [*jobs()], "agent": [*nodes()]}
     for family, texts in seeds.items():
         folder = out / family
         folder.mkdir(parents=True, exist_ok=True)
