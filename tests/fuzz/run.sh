@@ -2,7 +2,7 @@
 # Fuzzes every reader of foreign text and bytes, two in parallel: builds (preset "fuzz", clang), writes the corpus, runs.
 #
 #   bash tests/fuzz/run.sh [SECONDS]    each target so long; default 60
-#   MUSTER_FUZZ_RUNS=N                  each target so many executions instead
+#   MUSTER_FUZZ_RUNS=N                  each target so many executions instead; coordinator and agent a twentieth
 #   MUSTER_FUZZ_SEED=N                  the same ones each time; otherwise others
 #
 # An input that breaks a target is kept in build/fuzz-run/TARGET-*; put it into tests/fuzz/corpus/TARGET with its mend.
@@ -33,8 +33,11 @@ fuzz() {
     environment) dictionary=tests/fuzz/environment.dict ;;
     frame_guard | handshake | received_status | coordinator | agent) dictionary=tests/fuzz/wire.dict ;;
   esac
+  local runs=$RUNS
+  # Each of their inputs is a whole job.
+  case $target in coordinator | agent) runs=${RUNS:+$((RUNS / 20))} ;; esac
   local -a limit=(-max_total_time="$SECONDS_EACH") corpus=("$OUT/corpus-$target" "$OUT/seeds/$target")
-  [ -z "$RUNS" ] || limit=(-runs="$RUNS")
+  [ -z "$runs" ] || limit=(-runs="$runs")
   [ ! -d "$kept" ] || corpus+=("$kept")
   mkdir -p "$OUT/corpus-$target"
   "build/fuzz/bin/fuzz_$target" "${limit[@]}" -seed="$SEED" -dict="$dictionary" -max_len=$MAX_BYTES -timeout=$TIMEOUT_S \
