@@ -22,6 +22,7 @@ namespace {
 
 constexpr int kBacklog = 4'096;                          // the kernel takes at most net.core.somaxconn
 constexpr int kAcceptsAtOnce = 64;                       // between other events
+constexpr int kAcceptsPerTick = 1'000;                   // further connections wait in the kernel
 constexpr int kManyClosed = 100;                         // connections after which memory is given back
 constexpr absl::Duration kTrimEvery = absl::Seconds(5);  // at most: it takes time, and strangers can cause it
 constexpr absl::Duration kGateTick = absl::Milliseconds(100);
@@ -113,7 +114,7 @@ void Gate::WatchListeners(bool on) {
 }
 
 void Gate::Accept(int listener) {
-  for (int i = 0; i < kAcceptsAtOnce && !draining_; ++i) {
+  for (int i = 0; i < kAcceptsAtOnce && !draining_ && !paused_; ++i) {
     SocketAddress from;
     from.size = sizeof(from.storage);
     OwnedFd fd(accept4(listener, from.get(), &from.size, SOCK_CLOEXEC | SOCK_NONBLOCK));
@@ -122,6 +123,7 @@ void Gate::Accept(int listener) {
       return gone ? void() : PauseAccepting(errno);
     }
     short_ = false;
+    if (++accepted_ == kAcceptsPerTick) StopUntilTick();
     const ConnectionId id = next_id_++;
     Connection& connection = connections_[id];
     connection.ip = IpOf(from);
@@ -144,18 +146,23 @@ void Gate::OnReadable(ConnectionId id) {
 
 // No descriptor or no memory is free: connections wait in the kernel.
 void Gate::PauseAccepting(int error) {
-  paused_ = true;
   if (!std::exchange(short_, true)) {
     events_.log({Severity::kWarning, absl::StrCat("cannot accept a connection: ", std::strerror(error),
                                                   ": nodes that want to join wait (ulimit -n)")});
   }
-  WatchListeners(false);
+  StopUntilTick();
   driver_.Feed(&GateCore::OnShortage);
+}
+
+void Gate::StopUntilTick() {
+  paused_ = true;
+  WatchListeners(false);
 }
 
 void Gate::Tick() {
   driver_.Feed(&GateCore::OnTick);
   GiveBackMemory();
+  accepted_ = 0;
   if (std::exchange(paused_, false)) WatchListeners(!draining_);
   thread_->loop()->After(kGateTick, [this] { Tick(); });
 }

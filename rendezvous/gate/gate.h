@@ -88,6 +88,7 @@ class Gate {
   void Remove(ConnectionId id, const std::string& refused);
   void WatchListeners(bool on);
   void PauseAccepting(int error);
+  void StopUntilTick();
   void Tick();
   void GiveBackMemory();
   void EndAll();
@@ -97,7 +98,8 @@ class Gate {
   int port_ = 0;
   std::vector<OwnedFd> listeners_;
   bool draining_ = false;
-  bool paused_ = false;  // until the next tick: no descriptor is free
+  bool paused_ = false;  // until the next tick: no descriptor is free, or enough were accepted
+  int accepted_ = 0;     // since the last tick
   bool short_ = false;   // the same, until a connection was accepted
   int closed_ = 0;       // connections since memory was given back
   BootTime next_trim_ = absl::InfinitePast();

@@ -80,6 +80,7 @@ void GateCore::OnAdmitted(BootTime now, ConnectionId id, GateEffects* out) {
   if (it == connections_.end()) return;
   if (it->second.state != State::kInside && it->second.state != State::kProved) return;
   Enter(now, id, State::kMember);
+  let_ins_ = std::min<double>(kLetInBurst, let_ins_ + 1);
   timed_.erase(id);
   LetNextIn(now, out);
 }
@@ -234,9 +235,10 @@ void GateCore::LetNextIn(BootTime now, GateEffects* out) {
     const std::string source = std::move(turns_.front());
     turns_.pop_front();
     ++idle;
-    if (spoken_.SizeOf(source) > 0 && HasRoom(source)) {
+    if (spoken_.SizeOf(source) > 0 && HasRoom(source) && MayLetOneIn(now)) {
       const ConnectionId id = spoken_.NewestOf(source);
       Enter(now, id, State::kHandshake);
+      let_ins_ -= 1;
       out->emplace_back(LetIn{id});
       idle = 0;
     }
@@ -246,6 +248,15 @@ void GateCore::LetNextIn(BootTime now, GateEffects* out) {
       have_a_turn_.erase(source);
     }
   }
+}
+
+bool GateCore::MayLetOneIn(BootTime now) {
+  if (now > let_ins_at_ && let_ins_at_ != absl::InfinitePast()) {
+    const double more = absl::ToDoubleSeconds(now - let_ins_at_) * kLetInsPerSecond;
+    let_ins_ = std::min<double>(kLetInBurst, let_ins_ + more);
+  }
+  let_ins_at_ = now;
+  return let_ins_ >= 1;
 }
 
 void GateCore::Tell(BootTime now, const std::string& source, const std::string& why, GateEffects* out) {

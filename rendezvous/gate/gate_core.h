@@ -45,6 +45,10 @@ inline constexpr absl::Duration kWaitLimit = absl::Seconds(30);       // for a p
 inline constexpr absl::Duration kPressedLimit = absl::Seconds(1);
 inline constexpr absl::Duration kPressedGuestLimit = absl::Seconds(3);
 inline constexpr absl::Duration kLongestTick = absl::Seconds(1);  // more was a pause of this process
+// Handshakes take time of the processor: so many may begin at once, and so many more each second. An agent that is
+// admitted gives its one back.
+inline constexpr int kLetInBurst = 2'000;
+inline constexpr int kLetInsPerSecond = 200;
 inline constexpr int kMaxRefusalsTold = 10;  // per second; the coordinator is not busied with more
 
 struct LetIn {
@@ -104,6 +108,7 @@ class GateCore {
   void ForgetPause(BootTime now);
   absl::Duration LimitOf(State state) const;
   void LetNextIn(BootTime now, GateEffects* out);
+  bool MayLetOneIn(BootTime now);
   void Tell(BootTime now, const std::string& source, const std::string& why, GateEffects* out);
 
   const GateLimits limits_;
@@ -115,6 +120,8 @@ class GateCore {
   BySource guests_;                    // they have the credentials, or had an agent
   std::deque<std::string> turns_;      // sources that may have connections that have spoken
   std::set<std::string> have_a_turn_;  // the same
+  double let_ins_ = kLetInBurst;       // that may begin now
+  BootTime let_ins_at_ = absl::InfinitePast();
   BootTime last_tick_ = absl::InfiniteFuture();
   int told_ = 0;  // since told_since_
   BootTime told_since_ = absl::InfinitePast();

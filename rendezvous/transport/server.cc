@@ -180,6 +180,12 @@ void Server::Impl::OnAccepted(bool ok) {
     stream->finished = true;
     Release(stream);
   };
+  // The gate knows neither whom to count nor what binds a proof to this connection.
+  if (stream->peer.id == 0) {
+    stream->closing = grpc::Status(grpc::StatusCode::UNAVAILABLE, "its connection has ended");
+    Advance(stream);
+    return;
+  }
   if (admitted_ >= kMaxStreams) {
     const std::string why = "the coordinator has reached its limit of " + std::to_string(kMaxStreams) + " agents";
     events_->OnTurnedAway(PeerOf(stream->id), why);

@@ -280,6 +280,27 @@ TEST_F(GateCoreTest, WhoLeavesWhileWaitingIsForgotten) {
   EXPECT_EQ(core_.waiting(), 0u);
 }
 
+// Whoever connects, fails and connects again makes work of each handshake.
+TEST_F(GateCoreTest, HandshakesThatLeadToNothingAreLetInAtABoundedRate) {
+  const auto fail = [this](int count) {
+    const size_t before = inside_.size();
+    for (int i = 0; i < count; ++i) Feed(&GateCore::OnClosed, Arrive("a"), std::string());
+    return inside_.size() - before;
+  };
+  EXPECT_EQ(fail(2 * kLetInBurst), size_t{kLetInBurst});
+  now_ += absl::Seconds(1);
+  EXPECT_EQ(fail(kLetInBurst), size_t{kLetInsPerSecond});
+  const ConnectionId agent = Arrive("b");
+  EXPECT_NE(inside_.back(), agent);
+  Pass(absl::Milliseconds(100));
+  EXPECT_EQ(inside_.back(), agent) << "it waits";
+}
+
+TEST_F(GateCoreTest, AdmittedAgentsAreNotHeldUpByThatRate) {
+  for (int i = 0; i < 3 * kLetInBurst; ++i) Admit(Arrive("a"));
+  EXPECT_EQ(inside_.size(), size_t{3 * kLetInBurst});
+}
+
 TEST_F(GateCoreTest, RefusalsAreToldAtABoundedRate) {
   const auto refuse = [this](int count) {
     for (int i = 0; i < count; ++i) Feed(&GateCore::OnClosed, Arrive("a"), std::string("it has no token"));
