@@ -22,7 +22,7 @@ namespace {
 
 constexpr int kBacklog = 4'096;                          // the kernel takes at most net.core.somaxconn
 constexpr int kAcceptsAtOnce = 64;                       // between other events
-constexpr int kAcceptsPerTick = 1'000;                   // further connections wait in the kernel
+constexpr int kAcceptsPerTick = 500;                     // further connections wait in the kernel
 constexpr int kManyClosed = 100;                         // connections after which memory is given back
 constexpr absl::Duration kTrimEvery = absl::Seconds(5);  // at most: it takes time, and strangers can cause it
 constexpr absl::Duration kGateTick = absl::Milliseconds(100);

@@ -2,11 +2,13 @@
 import contextlib
 import select
 import socket
+import ssl
 import struct
 import time
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-DATA, HEADERS, RESET, SETTINGS, PING, CONTINUATION = 0, 1, 3, 4, 6, 9
+DATA, HEADERS, RESET, SETTINGS, PING, WINDOW_UPDATE, CONTINUATION = 0, 1, 3, 4, 6, 8, 9
+INITIAL_WINDOW_SIZE = 4
 END_HEADERS = 4
 CONNECT_S = 5.0
 
@@ -138,6 +140,87 @@ def invalid_headers(address, port):
             stranger.send(frame(SETTINGS, 1, 0) + frame(HEADERS, END_HEADERS, 1, block + much))
             answers.append(answer + stranger.receive_until(b"exceeds limit"))
     return answers
+
+
+def stranger_hello(address, port):
+    """A whole first message of TLS 1.3, of a client that knows no key, and the answer to it."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    sent = ssl.MemoryBIO()
+    try:
+        context.wrap_bio(ssl.MemoryBIO(), sent, server_hostname="a").do_handshake()
+    except ssl.SSLWantReadError:
+        pass
+    with contextlib.closing(Stranger(address, port)) as stranger:
+        stranger.send(sent.read())
+        stranger.socket.recv(65536)
+
+
+def many_fields(address, port, fields=200_000):
+    """A status that contains so many empty messages (Verdict.other_failures), sent as fast as HTTP/2's windows let it.
+    Returns how many bytes were taken."""
+    failures = b"\x2a\x00" * fields
+    verdict = b"\xf2\x01" + varint(len(failures)) + failures
+    message = b"\0" + struct.pack(">I", len(verdict)) + verdict
+    with contextlib.closing(Stranger(address, port)) as stranger:
+        windows = Windows(stranger)
+        stranger.send(PREFACE + frame(SETTINGS, 0, 0) + frame(HEADERS, END_HEADERS, 1, REQUEST))
+        taken = 0
+        while taken < len(message):
+            size = min(windows.room(), 16384, len(message) - taken)
+            if size <= 0 or not stranger.send(frame(DATA, 0, 1, message[taken:taken + size])):
+                break
+            windows.used(size)
+            taken += size
+        return taken
+
+
+def varint(value):
+    text = b""
+    while value >= 128:
+        text, value = text + bytes([value % 128 + 128]), value // 128
+    return text + bytes([value])
+
+
+class Windows:
+    """How much the other side takes now, on the connection and on its first stream (RFC 9113, section 5.2)."""
+
+    def __init__(self, stranger):
+        self.socket = stranger.socket
+        self.left = {0: 65535, 1: 65535}
+        self.initial = 65535
+        self.rest = b""
+
+    def used(self, size):
+        for stream in self.left:
+            self.left[stream] -= size
+
+    def room(self):
+        """Waits for room. 0: the other side has closed the connection, or is silent."""
+        while min(self.left.values()) <= 0 or select.select([self.socket], [], [], 0)[0]:
+            try:
+                more = self.socket.recv(65536)
+            except (ConnectionError, socket.timeout):
+                return 0
+            if not more:
+                return 0
+            self.rest += more
+            self.read_frames()
+        return min(self.left.values())
+
+    def read_frames(self):
+        while len(self.rest) >= 9:
+            size, kind = int.from_bytes(self.rest[:3], "big"), self.rest[3]
+            if len(self.rest) < 9 + size:
+                return
+            stream, payload = int.from_bytes(self.rest[5:9], "big"), self.rest[9:9 + size]
+            self.rest = self.rest[9 + size:]
+            if kind == WINDOW_UPDATE and stream in self.left:
+                self.left[stream] += int.from_bytes(payload, "big")
+            for at in range(0, len(payload) if kind == SETTINGS else 0, 6):
+                if int.from_bytes(payload[at:at + 2], "big") == INITIAL_WINDOW_SIZE:
+                    value = int.from_bytes(payload[at + 2:at + 6], "big")
+                    self.left[1], self.initial = self.left[1] + value - self.initial, value
 
 
 def noise(address, port):

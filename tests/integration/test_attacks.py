@@ -76,6 +76,15 @@ class WithoutAToken(ClusterTest):
         self.assertLess(max(taken), 16 << 20, "the connection was closed")
         self.check()
 
+    def test_statuses_of_many_fields(self):
+        taken = [attackers.many_fields(*self.where) for _ in range(20)]
+        if not self.environment:
+            self.assertEqual(max(taken), taken[0], "the status arrives whole each time, and is refused")
+            self.assertGreater(taken[0], 400_000)
+            wait_until("the primary says why",
+                       lambda: self.job.nodes[0].said("it sent a status of more than 8192 fields"))
+        self.check()
+
     def test_more_of_one_address_than_have_room(self):
         room_for(5000)
         strangers = attackers.hold(*self.where, 5000, self.begun_handshake, source="127.0.0.9")
