@@ -227,6 +227,7 @@ void AgentProcess::OnHostMessage(std::string_view payload) {
     // Exit rather than stay silent: the host limits how often it restarts its agent.
     return Do(ExitAgent{kExitFault, "an invalid status"});
   }
+  if (status.has_config()) status.mutable_config()->set_split(start_.by_sidecar);
   if (exit_code_.has_value() || (!std::exchange(begun_, true) && !Begin(status))) return;
   driver_.Feed(&AgentCore::OnHostStatus, status);
 }
@@ -278,7 +279,6 @@ bool AgentProcess::Begin(const v1::HostStatus& first) {
            .json = given.log_json(),
            .run_id = given.run_id(),
            .host = given.hostname()});
-  host_.mutable_config()->set_split(start_.by_sidecar);
   if (start_.by_sidecar) TakeOwnCredentials(host_.mutable_config());
   config_ = host_.config();
   UpdateLogContext(host_.memory().last());

@@ -231,7 +231,8 @@ void AgentCore::OnDisconnected(BootTime now, const std::string& why, int refused
   link_.Down(why, now + delays_.Next(Turn()));
   if (IsAnotherJobs(refused_code)) return ReachedAnotherJob(now, why);
   delays_.NoteNotRefused();
-  if (refused_code == 0) return link_.NoteNotRefused();
+  if (refused_code == 0) return;
+  if (refused_code != kExitRefused) return ExitAlone(now, refused_code, why, out);
   const bool is_first = link_.NoteRefused(now);
   const absl::Duration patience = std::min(kRefusalPatience, absl::Milliseconds(config_.join_timeout_ms()) / 4);
   const bool is_final = memory_.has_verdict() || now - link_.refused_since() >= patience;

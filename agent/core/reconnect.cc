@@ -86,6 +86,7 @@ void CoordinatorLink::Up(BootTime now) {
   connected_at_ = now;  // last_contact_ changes only with a directive
   came_back_ = ever_up_;
   ever_up_ = true;
+  refused_since_ = absl::InfiniteFuture();
 }
 
 void CoordinatorLink::Down(std::string why, BootTime retry_at) {

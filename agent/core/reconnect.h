@@ -78,8 +78,7 @@ class CoordinatorLink {
   void Up(BootTime now);
   void Down(std::string why, BootTime retry_at);
   void Heard(BootTime now);        // a directive
-  bool NoteRefused(BootTime now);  // true: the attempt before was not refused
-  void NoteNotRefused() { refused_since_ = absl::InfiniteFuture(); }
+  bool NoteRefused(BootTime now);  // true: for the first time since a connection was accepted
   // Running time of this process, so that a process that was stopped itself does not give up.
   void CountSilence(absl::Duration counted) { unheard_ += counted; }
 
@@ -93,7 +92,7 @@ class CoordinatorLink {
   bool ever_up() const { return ever_up_; }  // by this agent or an earlier one of this node
   absl::Duration unheard() const { return unheard_; }
   BootTime last_contact() const { return last_contact_; }
-  BootTime refused_since() const { return refused_since_; }  // all attempts; InfiniteFuture: the last one was not
+  BootTime refused_since() const { return refused_since_; }  // since a connection was last accepted
   const std::string& why_down() const { return why_down_; }  // empty: it never was up, or nothing is known
   // Once for each connection after the first: its first directive has come.
   bool TakeReturn() { return std::exchange(came_back_, false); }

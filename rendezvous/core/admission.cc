@@ -39,6 +39,16 @@ std::string Nonsense(const v1::AgentStatus& status) {
   return UnknownValue(status);
 }
 
+// Whether the status has numbers that nothing in this job can have led to. A coordinator that has met no other one
+// and knows no round may follow one that it does not know; it leaves room to count on from there.
+bool IsFar(const Job& job, const v1::AgentStatus& status) {
+  constexpr uint64_t kMostAtStart = kMaxNumber / 2;
+  const bool may_follow = !job.greatest.owned && !job.succession.HasMetAnother();
+  const uint64_t most_epoch = may_follow ? kMostAtStart : job.epoch().number() + kMaxJump;
+  const uint64_t most_round = job.greatest.IsKnown() ? job.greatest.max_number + kMaxJump : kMostAtStart;
+  return status.epoch().number() > most_epoch || status.last().id().number() > most_round;
+}
+
 // Describes what cannot be true of this job, or returns "".
 std::string Lie(const Job& job, StreamId stream, const v1::AgentStatus& status) {
   if (IsLocal(stream)) return "";
@@ -46,16 +56,14 @@ std::string Lie(const Job& job, StreamId stream, const v1::AgentStatus& status) 
   const bool success = BringsSuccess(status);
   if (success && job.carried_is_refuted && !job.verdict) return kSuccessIsRefuted;
   const Host* const host = job.hosts.Find(status.host_id());
-  if (host != nullptr && host->status.has_place() && status.has_place() &&
-      host->status.place() != status.place()) {
-    return "claims several places";
-  }
+  const bool moves = host != nullptr &&
+                     (host->status.has_place() != status.has_place() || host->status.place() != status.place());
+  if (moves) return "claims several places";
   const bool is_greater = Compare(status.epoch(), job.epoch()) > 0;
   if (is_greater && job.succession.HasMetTooMany()) return kMetTooMany;
+  if (IsFar(job, status)) return "invalid status: an epoch or round far beyond those of this job";
+  if (job.greatest.HasHeardTooMany() && Compare(status.last().id(), job.greatest.id()) > 0) return kMetTooMany;
   if (!job.greatest.owned || !job.greatest.IsKnown()) return "";
-  const bool far = status.epoch().number() > job.epoch().number() + kMaxJump ||
-                   status.last().id().number() > job.greatest.max_number + kMaxJump;
-  if (far) return "invalid status: an epoch or round far beyond those of this job";
   if (success && !is_greater && !job.verdict && job.MadeItsRound()) {
     return "reports that the job has succeeded while its round still runs";
   }

@@ -83,7 +83,10 @@ bool PredecessorsRoundMayRun(BootTime now, const Job& job) {
     accounted.insert(job.succession.farewell()->node_rank());
     return static_cast<int>(accounted.size()) < job.greatest.node_count();
   }
-  return job.MembersMissing() > 0 || (job.options.leased() && job.succession.had_predecessor());
+  // A round that is not ours had a coordinator, even if nobody has reported its epoch.
+  const bool had_predecessor =
+      job.succession.had_predecessor() || (job.greatest.IsKnown() && !job.greatest.is_ours);
+  return job.MembersMissing() > 0 || (job.options.leased() && had_predecessor);
 }
 
 bool StopIsOverdue(BootTime now, const Job& job, const Host& host) {

@@ -12,6 +12,7 @@
 #include "base/time.h"
 #include "muster/v1/rendezvous.pb.h"
 #include "rendezvous/core/budgets.h"
+#include "rendezvous/core/options.h"
 #include "rendezvous/core/root_cause.h"
 
 namespace muster::rendezvous {
@@ -20,8 +21,10 @@ namespace muster::rendezvous {
 enum class Belief { kOpen, kBelieved, kDoubted };
 
 struct GreatestRound {
-  v1::Round round;          // without a node rank
-  RestartLedger counts;     // as sent with it
+  v1::Round round;       // without a node rank
+  RestartLedger counts;  // as sent with it
+  int heard = 0;         // rounds that became the greatest because a node reported them; kept
+  BootTime known_since = absl::InfinitePast();  // to this coordinator
   uint64_t max_number = 0;  // greatest number of any round seen; kept, so that no number is used twice
   bool is_ours = false;     // this coordinator made it, in this epoch or in an earlier one
   // Host ids by node rank. Of a round that is not ours: of those that reported their rank, the first one for each.
@@ -55,6 +58,8 @@ struct GreatestRound {
   bool lost_watched_progress = false;  // one watched a progress file
 
   bool IsKnown() const;
+  // A further one that nodes report would not be honest: each makes the coordinator wait for its members anew.
+  bool HasHeardTooMany() const { return heard >= kMaxRoundsHeard; }
   const v1::RoundId& id() const { return round.id(); }
   int node_count() const { return round.node_count(); }
   bool AllSucceeded() const { return static_cast<int>(succeeded.size()) == node_count(); }

@@ -61,6 +61,10 @@ inline constexpr uint64_t kMaxNumber = uint64_t{1} << 62;  // of epochs and roun
 inline constexpr uint64_t kMaxJump = uint64_t{1} << 20;
 // Greater epochs that a coordinator may meet. Each makes it learn the state of the job anew.
 inline constexpr size_t kMaxEpochsMet = 64;
+// The same of rounds that only nodes report.
+inline constexpr int kMaxRoundsHeard = 64;
+// From such a round, or the coordinator's epoch, for all of its members to attach. Thousands take turns.
+inline constexpr absl::Duration kMembersReturn = absl::Minutes(2);
 // With more hosts than this, decisions that are not urgent are made for many statuses at once, and at the earliest
 // kDecisionSpacing times the number of hosts after the last decision: ten times what a decision costs.
 inline constexpr size_t kManyHosts = 256;

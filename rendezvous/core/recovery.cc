@@ -70,6 +70,13 @@ absl::Duration PatienceForAbsent(const Job& job, const Members& members) {
   return job.options.leased() ? job.options.lease + job.options.margin() : kUnleasedReturn;
 }
 
+// Each member that attaches prolongs it, but whoever invents a round can invent members of it, too.
+BootTime AbsentAreAwaitedUntil(const Job& job, const Members& members) {
+  const BootTime known_since = std::max(job.greatest.known_since, job.succession.epoch_start());
+  const BootTime last_attach = std::min(job.succession.last_attach(), known_since + kMembersReturn);
+  return last_attach + PatienceForAbsent(job, members);
+}
+
 // The coordinator's own host would know of such a round. A separate coordinator has no such host and must wait
 // until the lease of that round would have expired. Where every node has a place, no node can stand in for
 // another. A node that cannot start its program counts like a spare.

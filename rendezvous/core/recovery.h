@@ -24,6 +24,7 @@ Members LookAtMembers(const Job& job);
 
 // For how long, since the last of them attached, the round waits for members that are away.
 absl::Duration PatienceForAbsent(const Job& job, const Members& members);
+BootTime AbsentAreAwaitedUntil(const Job& job, const Members& members);
 
 // True if a round may still run that no attached node has reported, so that the attached nodes must not start
 // another one yet: its members may be about to reconnect. False in a job without a lease.

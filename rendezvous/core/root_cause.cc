@@ -103,7 +103,7 @@ void SetRootCause(const v1::Failure& cause, std::vector<FailureRef> failures, v1
   int more = 0;
   const auto add_others_of = [&](const v1::Failure& failure) {
     for (const v1::Failure& other : failure.others()) others.push_back(&other);
-    more += failure.more_others();
+    more = std::min(more + failure.more_others(), kMaxCount);
   };
   add_others_of(cause);
   SortByTime(&failures);

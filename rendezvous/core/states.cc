@@ -37,7 +37,7 @@ bool AllMembersRun(BootTime, const Job& job) {
 bool AMemberCannotGoOn(BootTime, const Job& job) { return !LookAtMembers(job).broken.empty(); }
 
 bool AbsentMembersAreOverdue(BootTime now, const Job& job) {
-  return now >= job.succession.last_attach() + PatienceForAbsent(job, LookAtMembers(job));
+  return now >= AbsentAreAwaitedUntil(job, LookAtMembers(job));
 }
 
 bool NobodyJoined(BootTime now, const Job& job) {
@@ -135,7 +135,8 @@ const std::vector<Transition>& Transitions() {
        "a member failed, stopped, is leaving or let its lease expire; a node runs another round or missed it",
        "STOP", AMemberCannotGoOn},
       {S::kRecovering, S::kDraining, "time passed",
-       "lease and margin since the last member attached, or --rejoin-timeout if all attached ones succeeded",
+       "lease and margin since the last member attached (within 2 minutes), or --rejoin-timeout if all attached "
+       "ones succeeded",
        "STOP", AbsentMembersAreOverdue},
       {S::kRecovering, S::kVerdict, "a status", "every member of the greatest round succeeded", "VERDICT 0",
        AllSucceeded},

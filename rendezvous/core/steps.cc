@@ -209,7 +209,7 @@ bool Coordinator::RecoverRound(BootTime now, Effects* out) {
     job_.greatest.lost_failures.clear();
     return true;
   }
-  if (now < job_.succession.last_attach() + patience) return false;
+  if (now < AbsentAreAwaitedUntil(job_, members)) return false;
   job_.greatest.NoteLoss(job_.succession.WhenLost(job_.succession.epoch_start()), WhoDidNotReturn(job_));
   Drain(now, {.text = job_.greatest.loss_text}, out);
   return true;

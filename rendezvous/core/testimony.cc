@@ -47,6 +47,17 @@ void HearContradictions(Job* job) {
   }
 }
 
+// A whole job's nodes are here that never had a part in a round: it begins, or all of it was started again. Then
+// to run again is the lesser harm.
+bool NewNodesFill(const Job& job) {
+  const auto count = std::count_if(job.hosts.begin(), job.hosts.end(), [](const auto& entry) {
+    const Host& host = entry.second;
+    return host.IsTrainer() && host.IsAttached() && !host.IsGone() && !host.HadAPart() &&
+           !BringsSuccess(host.status);
+  });
+  return count >= job.options.max_nodes;
+}
+
 std::string NameOf(const Job& job, const std::string& host_id) {
   const Host* const host = job.hosts.Find(host_id);
   return host == nullptr ? "a node that has left" : host->status.hostname();
@@ -88,14 +99,19 @@ void WeighRound(BootTime now, Job* job) {
   if (job->options.in_agent && own == nullptr && !all_had_time) return;
   HearContradictions(job);
   if (round.belief == Belief::kDoubted || !all_had_time) return;
-  if (round.contradicted_by.empty()) {
+  if (round.AllSucceeded() && NewNodesFill(*job)) {
+    round.Doubt("as many nodes as the job has are new and know nothing of it");
+  } else if (round.contradicted_by.empty()) {
     round.belief = Belief::kBelieved;
   } else if (round.AllSucceeded()) {
     round.Doubt(absl::StrCat(NameOf(*job, round.contradicted_by), " knows nothing of it"));
   }
 }
 
-std::string WhoContradictsSuccess(const Job& job) { return NameOf(job, job.carried->contradicted_by); }
+std::string WhoContradictsSuccess(const Job& job) {
+  const std::string& host_id = job.carried->contradicted_by;
+  return host_id.empty() ? "that a whole job's nodes are here and all new" : NameOf(job, host_id);
+}
 
 bool WeighsASuccess(const Job& job) { return job.carried && !job.verdict; }
 
@@ -104,10 +120,13 @@ Belief WeighSuccess(BootTime now, Job* job) {
   const Host* const before = job->hosts.Find(carried.contradicted_by);
   if (before != nullptr && !ContradictsSuccess(carried.round, *before)) carried.contradicted_by.clear();
   for (const auto& [id, host] : std::as_const(job->hosts)) {
-    if (carried.contradicted_by.empty() && ContradictsSuccess(carried.round, host)) carried.contradicted_by = id;
+    if (!ContradictsSuccess(carried.round, host)) continue;
+    if (carried.contradicted_by.empty()) carried.contradicted_by = id;
+    // It runs on what this coordinator has told it, so the job goes on in any case.
+    if (host.RunsSomething() && job->Follows(host)) return Belief::kDoubted;
   }
   if (!IsDue(now, *job)) return Belief::kOpen;
-  return carried.contradicted_by.empty() ? Belief::kBelieved : Belief::kDoubted;
+  return carried.contradicted_by.empty() && !NewNodesFill(*job) ? Belief::kBelieved : Belief::kDoubted;
 }
 
 }  // namespace muster::rendezvous

@@ -3,7 +3,8 @@
 //
 // The host of this coordinator's own process was there, and is believed at once. Others are believed once every
 // node that may hold a lease of the predecessor has had time to return, unless one contradicts. A node that has
-// heard of the round from the predecessor does not contradict, whether or not it had a part in it.
+// heard of the round from the predecessor does not contradict, whether or not it had a part in it. Nor is a
+// success believed if a whole job's nodes are here that are all new.
 #pragma once
 
 #include <map>

@@ -155,7 +155,7 @@ bool GateCore::IsSlow(BootTime now, const Connection& connection) const {
 }
 
 // For each connection that waits for a place in vain, closes the oldest one that keeps it out, if that is slow.
-// Strangers are no guests, so they cost no guest its place.
+// Strangers are no guests: they cannot fill the places of guests, and cost none while there is room.
 void GateCore::MakePlaces(BootTime now, GateEffects* out) {
   if (spoken_.empty()) return;
   Wanted visitors(&visitors_, limits_.visitors, limits_.visitors_of_source);
@@ -184,9 +184,10 @@ GateCore::Kind GateCore::KindOf(State state) {
     case State::kInside:
       return Kind::kVisitor;
     case State::kProved:
-    case State::kLeft:
       return Kind::kGuest;
     case State::kMember:
+    // After a cut all members come back at once, while their old connections are still here.
+    case State::kLeft:
     case State::kClosing:
       break;
   }
@@ -231,22 +232,22 @@ bool GateCore::HasRoom(const std::string& source) const {
 // One from each source in turn, so that a source with many does not keep others waiting.
 void GateCore::LetNextIn(BootTime now, GateEffects* out) {
   size_t idle = 0;  // sources in a row that have no room of their own
-  while (HasRoom() && idle < turns_.size()) {
+  while (HasRoom() && idle < turns_.size() && MayLetOneIn(now)) {
     const std::string source = std::move(turns_.front());
     turns_.pop_front();
+    if (spoken_.SizeOf(source) == 0) {
+      have_a_turn_.erase(source);
+      continue;
+    }
     ++idle;
-    if (spoken_.SizeOf(source) > 0 && HasRoom(source) && MayLetOneIn(now)) {
+    if (HasRoom(source)) {
       const ConnectionId id = spoken_.NewestOf(source);
       Enter(now, id, State::kHandshake);
       let_ins_ -= 1;
       out->emplace_back(LetIn{id});
       idle = 0;
     }
-    if (spoken_.SizeOf(source) > 0) {
-      turns_.push_back(source);
-    } else {
-      have_a_turn_.erase(source);
-    }
+    turns_.push_back(source);  // removed at its next turn if nothing of it waits any more
   }
 }
 

@@ -117,7 +117,7 @@ class GateCore {
   BySource waiting_;                   // in its first two states
   BySource spoken_;                    // of them, those that have said something
   BySource visitors_;                  // let in, and not known to have the credentials
-  BySource guests_;                    // they have the credentials, or had an agent
+  BySource guests_;                    // they have the credentials
   std::deque<std::string> turns_;      // sources that may have connections that have spoken
   std::set<std::string> have_a_turn_;  // the same
   double let_ins_ = kLetInBurst;       // that may begin now

@@ -91,6 +91,10 @@ class AgentCoreTest : public ::testing::Test {
   }
   void Forget() { effects_.clear(); }
   v1::AgentStatus LastStatus() { return Took<SendToCoordinator>().back().status; }
+  bool IsToldToExit() {
+    const auto orders = Took<SendToHost>();
+    return !orders.empty() && orders.back().directive.has_exit();
+  }
   v1::HostDirective LastOrder() { return Took<SendToHost>().back().directive; }
 
   BootTime now_ = FromBootNanos(1'000'000'000'000);

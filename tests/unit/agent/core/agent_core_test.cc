@@ -509,12 +509,12 @@ TEST_F(AgentCoreTest, AStoppingAgentDoesNotWaitForACoordinator) {
 // Anybody who answers at the port can refuse: an earlier job's coordinator that is ending still, or a stranger.
 TEST_F(AgentCoreTest, ARefusalThatGoesOnEndsANewNode) {
   core_.OnDisconnected(now_, "the token is wrong", 77, &effects_);
-  EXPECT_FALSE(core_.finished());
+  EXPECT_FALSE(IsToldToExit());
   EXPECT_EQ(Took<Note>().back().text, "the token is wrong; this node tries again for 5s");
   Forget();
   Pass(kRefusalPatience - kTick);
   core_.OnDisconnected(now_, "the token is wrong", 77, &effects_);
-  EXPECT_FALSE(core_.finished());
+  EXPECT_FALSE(IsToldToExit());
   EXPECT_FALSE(Took<Connect>().empty());
   Pass(kTick);
   core_.OnDisconnected(now_, "the token is wrong", 77, &effects_);
@@ -524,9 +524,26 @@ TEST_F(AgentCoreTest, ARefusalThatGoesOnEndsANewNode) {
 TEST_F(AgentCoreTest, ARefusalThatDoesNotGoOnIsForgotten) {
   core_.OnDisconnected(now_, "the token is wrong", 77, &effects_);
   Pass(kRefusalPatience);
-  core_.OnDisconnected(now_, "connection refused", 0, &effects_);
+  Connected();
+  core_.OnDisconnected(now_, "gone", 0, &effects_);
   core_.OnDisconnected(now_, "the token is wrong", 77, &effects_);
-  EXPECT_FALSE(core_.finished());
+  EXPECT_FALSE(IsToldToExit());
+}
+
+// A node with two tokens is refused for good at every second attempt.
+TEST_F(AgentCoreTest, AnAttemptWithTheOtherTokenIsNoEndOfRefusals) {
+  for (const BootTime until = now_ + kRefusalPatience + kTick; now_ <= until;) {
+    core_.OnDisconnected(now_, "trying the next token", 0, &effects_);
+    Pass(kTick);
+    core_.OnDisconnected(now_, "the token is wrong", 77, &effects_);
+    Pass(kTick);
+  }
+  EXPECT_TRUE(IsToldToExit());
+}
+
+TEST_F(AgentCoreTest, AFaultOfItsOwnEndsANodeAtOnce) {
+  core_.OnDisconnected(now_, "the port is in use", 69, &effects_);
+  EXPECT_EQ(LastOrder().exit().exit_code(), 69);
 }
 
 TEST_F(AgentCoreTest, AMemberRefusedByAnotherJobWaitsForItsOwn) {

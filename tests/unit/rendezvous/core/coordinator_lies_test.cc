@@ -94,6 +94,33 @@ TEST(CoordinatorLies, NumbersFarAboveTheJobsOwnAreNotBelieved) {
   }
 }
 
+// A greater epoch makes this coordinator learn its job anew, and then it knows less of its own numbers.
+TEST(CoordinatorLies, NotAfterAGreaterEpochEither) {
+  Cluster c(Fixed(3));
+  StartThree(&c);
+  v1::AgentStatus& liar = c.At("liar").status;
+  liar = c.At("c").status;
+  liar.set_host_id("liar");
+  liar.clear_last();
+  liar.mutable_epoch()->set_number(c.core().epoch().number() + 1);
+  c.Attach("liar");
+  const uint64_t epoch = c.core().epoch().number();
+  for (const uint64_t number : {kMaxNumber, kMaxNumber / 2, epoch + kMaxJump + 1}) {
+    liar.mutable_epoch()->set_number(number);
+    c.Say("liar");
+    EXPECT_EQ(c.Told("liar").refused().reason(), "invalid status: an epoch or round far beyond those of this job");
+  }
+  EXPECT_EQ(c.core().epoch().number(), epoch);
+}
+
+TEST(CoordinatorLies, ACoordinatorThatStartsLeavesRoomToCountOn) {
+  Cluster c(Fixed(3));
+  for (const char* name : {"a", "b"}) c.Join(name);
+  c.At("b").status.mutable_epoch()->set_number(kMaxNumber);
+  c.Say("b");
+  EXPECT_EQ(c.Told("b").refused().reason(), "invalid status: an epoch or round far beyond those of this job");
+}
+
 // Also if it comes back as another host each time.
 TEST(CoordinatorLies, OnlySoManyGreaterEpochsAreBelieved) {
   Cluster c(Fixed(3));
@@ -150,6 +177,9 @@ TEST(CoordinatorLies, AHostClaimsOnePlace) {
   Cluster c(Fixed(3));
   c.Join("a", 0);
   c.Join("b", 1);
+  c.At("b").status.clear_place();
+  c.Say("b");
+  EXPECT_EQ(c.Told("b").refused().reason(), "claims several places") << "one after the other, too";
   c.At("b").status.set_place(2);
   c.Say("b");
   EXPECT_EQ(c.Told("b").refused().reason(), "claims several places");
