@@ -102,7 +102,7 @@ void Scripts::MoveCoordinator() {
 void Scripts::MoveBack(Machine* first, Machine* second) {
   world_->network().Cut(second, true, true, kForever);
   world_->network().Mend(first);
-  world_->coordinators().MoveTo(first);
+  world_->coordinators().MoveBack(first);
   After(prng_.Between(5, 15) * kSecond, &Scripts::MoveCoordinator);
   // At that moment one of the round's nodes is away and another one fails.
   HostProcess* away = AnyMember();

@@ -77,6 +77,11 @@ void SeparateCoordinators::MoveTo(Machine* machine) {
   cluster_->LeadNameTo(machine);
 }
 
+void SeparateCoordinators::MoveBack(Machine* machine) {
+  MoveTo(machine);
+  if (current() == nullptr && !cluster_->VerdictIsKnown()) Start(machine);
+}
+
 void SeparateCoordinators::End(AloneProcess* alone, bool comes_again) {
   if (!alone->alive) return;
   env_->Note("death", absl::StrCat(alone->name, comes_again ? "" : ", for good: the job is over"));
