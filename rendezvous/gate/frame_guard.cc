@@ -1,7 +1,6 @@
 #include "rendezvous/gate/frame_guard.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -20,6 +19,31 @@ absl::Status TooMuch(const std::string& what) {
 }
 
 }  // namespace
+
+bool VisitorBytes::Resize(uint64_t connection, size_t bytes) {
+  const auto part = parts_.find(connection);
+  const size_t before = part == parts_.end() ? 0 : part->second;
+  while (bytes > before + left_) {
+    const auto [most, who] = *by_size_.rbegin();
+    if (who == connection || most <= bytes) return false;
+    Set(who, 0);
+    evict_(who);
+  }
+  Set(connection, bytes);
+  return true;
+}
+
+void VisitorBytes::Set(uint64_t connection, size_t bytes) {
+  size_t& part = parts_[connection];
+  by_size_.erase({part, connection});
+  left_ = left_ + part - bytes;
+  part = bytes;
+  if (bytes > 0) {
+    by_size_.emplace(bytes, connection);
+  } else {
+    parts_.erase(connection);
+  }
+}
 
 absl::Status FrameGuard::Check(BootTime now, std::string_view bytes) {
   if (status_.ok()) status_ = Examine(now, bytes);
@@ -53,17 +77,16 @@ absl::Status FrameGuard::CountBytes(size_t bytes) {
     return TooMuch(absl::StrCat("more than ", kMaxVisitorBytes, " bytes before it was admitted"));
   }
   const size_t beyond = bytes_ - std::min(bytes_, kOwnVisitorBytes);
-  if (!shared_->Take(beyond - taken_)) {
+  if (!shared_->Resize(connection_, beyond)) {
     return TooMuch(
         absl::StrCat("more than ", kOwnVisitorBytes, " bytes before it was admitted, while others did so, too"));
   }
-  taken_ = beyond;
   return absl::OkStatus();
 }
 
 void FrameGuard::Trust() {
   trusted_ = true;
-  shared_->GiveBack(std::exchange(taken_, 0));
+  (void)shared_->Resize(connection_, 0);  // a smaller part is always possible
 }
 
 absl::Status FrameGuard::CheckPreface(std::string_view* bytes) {

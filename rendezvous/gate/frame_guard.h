@@ -7,8 +7,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "base/time.h"
@@ -26,25 +30,30 @@ inline constexpr int kFrameBurst = 4'000;       // a status of the greatest size
 inline constexpr int kFramesPerSecond = 1'000;  // an agent sends at most some 200
 inline constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";  // what a client sends first
 
-// What the connections of one port on which no agent is admitted may still send together. Used by one thread.
+// What the connections of one port on which no agent is admitted have sent beyond their own parts. If it is too
+// much, whoever has sent most of it must leave. Used by one thread.
 class VisitorBytes {
  public:
-  bool Take(size_t bytes) {
-    if (bytes > left_) return false;
-    left_ -= bytes;
-    return true;
-  }
-  void GiveBack(size_t bytes) { left_ += bytes; }
+  // evict: closes that connection; called from within another one's Take.
+  explicit VisitorBytes(std::function<void(uint64_t connection)> evict) : evict_(std::move(evict)) {}
+
+  // Makes the connection's part that large; 0: it has none any more. False: no other one has a larger part.
+  bool Resize(uint64_t connection, size_t bytes);
   size_t left() const { return left_; }
 
  private:
+  void Set(uint64_t connection, size_t bytes);
+
+  const std::function<void(uint64_t connection)> evict_;
   size_t left_ = kSharedVisitorBytes;
+  std::map<uint64_t, size_t> parts_;
+  std::set<std::pair<size_t, uint64_t>> by_size_;
 };
 
 class FrameGuard {
  public:
-  // shared: outlives it.
-  explicit FrameGuard(VisitorBytes* shared) : shared_(shared) {}
+  // shared: outlives it. connection: its name there.
+  FrameGuard(VisitorBytes* shared, uint64_t connection) : shared_(shared), connection_(connection) {}
   ~FrameGuard() { Trust(); }
   FrameGuard(const FrameGuard&) = delete;
   FrameGuard& operator=(const FrameGuard&) = delete;
@@ -64,13 +73,13 @@ class FrameGuard {
   absl::Status CountFrame(BootTime now);
 
   VisitorBytes* const shared_;
+  const uint64_t connection_;
   size_t preface_ = 0;      // bytes of it that have come
   std::string header_;      // of the current frame; complete: kHeaderBytes
   uint32_t left_ = 0;       // bytes of the frame's payload that have not come
   size_t block_bytes_ = 0;  // of the current header block
   int blocks_ = 0;
   size_t bytes_ = 0;  // until an agent was admitted
-  size_t taken_ = 0;  // of them, from shared_
   bool trusted_ = false;
   int resets_ = 0;
   double allowance_ = kFrameBurst;  // frames that may come now

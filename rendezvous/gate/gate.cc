@@ -186,7 +186,7 @@ void Gate::Do(const LetIn& effect) {
   PrepareConnection(connection.socket.get(), options_.dead_after);
   const auto& live = options_.credentials;
   auto codec = std::make_unique<Guarded>(live == nullptr ? PlainServer() : live->newest().credentials->Accept(),
-                                         &visitor_bytes_);
+                                         &visitor_bytes_, id);
   connection.relay = std::make_unique<Relay>(
       thread_->loop(), std::move(connection.socket), std::move(codec),
       Relay::Events{.on_ready = [this, id] { OnReady(id); },
@@ -215,6 +215,10 @@ void Gate::OnReady(ConnectionId id) {
 void Gate::OnEnded(ConnectionId id, const absl::Status& why) {
   const bool refused = !why.ok() && !absl::IsUnavailable(why);
   thread_->loop()->Post([this, id, text = refused ? std::string(AsStd(why.message())) : ""] { Remove(id, text); });
+}
+
+void Gate::Evict(ConnectionId id) {
+  thread_->loop()->Post([this, id] { Remove(id, "it sent most of what visitors may send together"); });
 }
 
 void Gate::Do(const CloseConnection& effect) { Remove(effect.id, ""); }

@@ -85,6 +85,7 @@ class Gate {
   void OnReadable(ConnectionId id);
   void OnReady(ConnectionId id);
   void OnEnded(ConnectionId id, const absl::Status& why);
+  void Evict(ConnectionId id);
   void Remove(ConnectionId id, const std::string& refused);
   void WatchListeners(bool on);
   void PauseAccepting(int error);
@@ -104,7 +105,7 @@ class Gate {
   int closed_ = 0;       // connections since memory was given back
   BootTime next_trim_ = absl::InfinitePast();
   ConnectionId next_id_ = 1;
-  VisitorBytes visitor_bytes_;
+  VisitorBytes visitor_bytes_{[this](ConnectionId id) { Evict(id); }};
   std::map<ConnectionId, Connection> connections_;
   GateCore core_;
   CoreDriver<GateCore, GateEffect> driver_;

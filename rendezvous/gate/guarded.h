@@ -13,8 +13,9 @@ namespace muster::rendezvous {
 
 class Guarded : public Codec {
  public:
-  // shared: outlives it.
-  Guarded(std::unique_ptr<Codec> inner, VisitorBytes* shared) : inner_(std::move(inner)), guard_(shared) {}
+  // See FrameGuard.
+  Guarded(std::unique_ptr<Codec> inner, VisitorBytes* shared, uint64_t connection)
+      : inner_(std::move(inner)), guard_(shared, connection) {}
 
   absl::Status Start(std::string* out) override { return inner_->Start(out); }
   absl::Status FromPeer(BootTime now, std::string_view bytes, std::string* plain, std::string* out) override {

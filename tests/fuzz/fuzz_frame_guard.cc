@@ -20,8 +20,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   bytes.append(reinterpret_cast<const char*>(data) + 1, size - 1);
 
   const BootTime now = absl::UnixEpoch();
-  VisitorBytes shared_by_whole, shared_by_pieces;
-  FrameGuard whole(&shared_by_whole), pieces(&shared_by_pieces);
+  const auto nobody = [](uint64_t) { MUSTER_CHECK(false, "nobody else is here"); };
+  VisitorBytes shared_by_whole(nobody), shared_by_pieces(nobody);
+  FrameGuard whole(&shared_by_whole, 1), pieces(&shared_by_pieces, 1);
   const absl::Status expected = whole.Check(now, bytes);
   absl::Status got;
   for (size_t at = 0; at < bytes.size() && got.ok(); at += piece) {
@@ -30,6 +31,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   MUSTER_CHECK(got == expected, "the same bytes, the same answer");
   MUSTER_CHECK(pieces.Check(now, "") == expected, "an error is final");
   whole.Trust();
-  MUSTER_CHECK(shared_by_whole.left() == VisitorBytes().left(), "what was taken is given back");
+  MUSTER_CHECK(shared_by_whole.left() == muster::rendezvous::kSharedVisitorBytes, "what was taken is given back");
   return 0;
 }

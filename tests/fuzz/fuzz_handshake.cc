@@ -34,11 +34,11 @@ std::unique_ptr<Codec> Make(Kind kind, VisitorBytes* shared) {
   static const auto* const client = new TlsClient(DeriveKey(kToken, "run"));
   switch (kind) {
     case kTlsServer:
-      return std::make_unique<Guarded>(server->Accept(), shared);
+      return std::make_unique<Guarded>(server->Accept(), shared, 1);
     case kTlsClient:
       return client->Connect();
     case kPlainServer:
-      return std::make_unique<Guarded>(PlainServer(), shared);
+      return std::make_unique<Guarded>(PlainServer(), shared, 1);
     default:
       return PlainClient();
   }
@@ -52,7 +52,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const size_t piece = data[0] / kKinds + 1u;
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
 
-  VisitorBytes shared;
+  VisitorBytes shared([](uint64_t) { MUSTER_CHECK(false, "nobody else is here"); });
   const std::unique_ptr<Codec> codec = Make(kind, &shared);
   std::string plain, out;
   absl::Status status = codec->Start(&out);

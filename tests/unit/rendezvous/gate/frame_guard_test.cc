@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -38,8 +39,9 @@ class FrameGuardTest : public ::testing::Test {
   }
 
   BootTime now_ = kStart;
-  VisitorBytes shared_;
-  FrameGuard guard_{&shared_};
+  std::vector<uint64_t> evicted_;
+  VisitorBytes shared_{[this](uint64_t connection) { evicted_.push_back(connection); }};
+  FrameGuard guard_{&shared_, 0};
 };
 
 TEST_F(FrameGuardTest, AHeaderBlockMayHaveTheGreatestSize) {
@@ -76,7 +78,7 @@ TEST_F(FrameGuardTest, BeforeAnAgentIsAdmittedBytesAreCounted) {
   const std::string frame = Frame(kData, 0x4000);
   const int most = static_cast<int>(kMaxVisitorBytes / frame.size());
   EXPECT_EQ(Passing(frame, 1'000), most);
-  FrameGuard trusted(&shared_);
+  FrameGuard trusted(&shared_, 1);
   EXPECT_TRUE(trusted.Check(now_, kPreface).ok());
   trusted.Trust();
   for (int i = 0; i < 10 * most; ++i) EXPECT_TRUE(trusted.Check(now_, frame).ok());
@@ -84,39 +86,44 @@ TEST_F(FrameGuardTest, BeforeAnAgentIsAdmittedBytesAreCounted) {
 
 TEST_F(FrameGuardTest, VisitorsTogetherMaySendMuchLessThanAllThatEachMay) {
   const std::string frame = Frame(kData, 0x4000);
-  std::vector<std::unique_ptr<FrameGuard>> visitors;
-  const auto come = [&] {
-    visitors.push_back(std::make_unique<FrameGuard>(&shared_));
-    EXPECT_TRUE(visitors.back()->Check(now_, kPreface).ok());
+  std::map<uint64_t, std::unique_ptr<FrameGuard>> visitors;
+  const auto come = [&](uint64_t id) {
+    visitors[id] = std::make_unique<FrameGuard>(&shared_, id);
+    EXPECT_TRUE(visitors[id]->Check(now_, kPreface).ok());
+    return visitors[id].get();
   };
-  const auto send_all = [&] {
-    size_t sent = 0;
-    while (sent + frame.size() < kMaxVisitorBytes && visitors.back()->Check(now_, frame).ok())
-      sent += frame.size();
-    return sent;
-  };
-  size_t sent = 0;
-  for (int i = 0; i < 100; ++i) {
-    come();
-    sent += send_all();
+  for (uint64_t id = 1; id <= 100; ++id) {
+    FrameGuard* const stranger = come(id);
+    for (size_t sent = frame.size(); sent < kMaxVisitorBytes; sent += frame.size()) {
+      if (!stranger->Check(now_, frame).ok()) break;
+    }
   }
-  EXPECT_LE(sent, kSharedVisitorBytes + 100 * kOwnVisitorBytes);
-  EXPECT_GE(sent, kSharedVisitorBytes);
+  EXPECT_LT(shared_.left(), kMaxVisitorBytes) << "they have all that there is";
 
-  come();
-  EXPECT_TRUE(visitors.back()->Check(now_, Frame(kData, kOwnVisitorBytes / 2)).ok())
-      << "an agent has its own part";
-  visitors.front()->Trust();
-  EXPECT_TRUE(visitors.back()->Check(now_, Frame(kData, kOwnVisitorBytes)).ok()) << "one was admitted";
+  FrameGuard* const agent = come(1'000);
+  EXPECT_TRUE(agent->Check(now_, Frame(kData, 4 * kOwnVisitorBytes)).ok());
+  EXPECT_FALSE(evicted_.empty()) << "whoever sent most leaves";
+  for (const uint64_t id : evicted_) EXPECT_LE(id, 100u);
   visitors.clear();
-  EXPECT_EQ(shared_.left(), kSharedVisitorBytes) << "those that have gone give back what they took";
+  EXPECT_EQ(shared_.left(), kSharedVisitorBytes) << "those that have gone give back what they had";
+}
+
+// Among many that have sent much nobody has to leave for one that would send more.
+TEST_F(FrameGuardTest, WhoWouldSendMostIsRefused) {
+  const size_t part = kMaxVisitorBytes - kOwnVisitorBytes;
+  uint64_t id = 1;
+  while (shared_.left() >= part) EXPECT_TRUE(shared_.Resize(id++, part));
+  EXPECT_FALSE(shared_.Resize(id, part));
+  EXPECT_TRUE(evicted_.empty());
+  EXPECT_TRUE(shared_.Resize(1, 0));
+  EXPECT_TRUE(shared_.Resize(id, part));
 }
 
 TEST_F(FrameGuardTest, PiecesOfAnySizeGetTheSameAnswer) {
   const std::string good = Frame(kHeaders, 300) + Frame(kData, 70'000) + Frame(kPing, 8);
   const std::string bad = good + Frame(kHeaders, kMaxHeaderBlockBytes) + Frame(kContinuation, 1);
   for (const size_t size : {size_t{1}, size_t{8}, size_t{9}, size_t{10}, size_t{4'096}}) {
-    FrameGuard guard(&shared_);
+    FrameGuard guard(&shared_, 1);
     ASSERT_TRUE(guard.Check(kStart, kPreface).ok());
     absl::Status status;
     size_t at = 0;
@@ -134,8 +141,8 @@ TEST_F(FrameGuardTest, AnErrorIsFinal) {
 }
 
 TEST(FrameGuardWithoutPrefaceTest, AnythingElseIsRefused) {
-  VisitorBytes shared;
-  FrameGuard guard(&shared);
+  VisitorBytes shared([](uint64_t) {});
+  FrameGuard guard(&shared, 1);
   EXPECT_TRUE(guard.Check(kStart, kPreface.substr(0, 5)).ok());
   EXPECT_FALSE(guard.has_preface());
   EXPECT_TRUE(absl::IsInvalidArgument(guard.Check(kStart, "GET /")));
