@@ -296,13 +296,23 @@ bool AgentProcess::Begin(const v1::HostStatus& first) {
 
 bool AgentProcess::TakeCredentials() {
   if (config_.tokens().empty() && !config_.has_certificates()) OpenMemoryAgain();
-  absl::StatusOr<rendezvous::FirstCredentials> first = rendezvous::FirstFrom(config_, rendezvous::RoleOf(config_));
+  const auto& kept = host_.memory().credentials();
+  const rendezvous::FileTexts newest =
+      start_.by_sidecar ? rendezvous::FileTexts() : rendezvous::FileTexts(kept.begin(), kept.end());
+  absl::StatusOr<rendezvous::FirstCredentials> first =
+      rendezvous::FirstFrom(config_, rendezvous::RoleOf(config_), newest);
   if (!first.ok()) {
     Log(Severity::kError, "agent", AsStd(first.status().message()));
     Do(ExitAgent{kExitFault, "no usable certificates"});
     return false;
   }
-  credentials_.emplace(&loop_, *std::move(first), [](const Note& note) { Log("agent", note); });
+  rendezvous::CredentialWatch::Events events{.log = [](const Note& note) { Log("agent", note); }};
+  if (!start_.by_sidecar) {
+    events.taken = [this](const rendezvous::FileTexts& texts) {
+      loop_.Post([this, texts] { driver_.Feed(&AgentCore::OnCredentials, texts); });
+    };
+  }
+  credentials_.emplace(&loop_, *std::move(first), std::move(events));
   return true;
 }
 

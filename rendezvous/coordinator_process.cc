@@ -74,7 +74,8 @@ class CoordinatorProcess {
       Log(Severity::kError, kPart, AsStd(first.status().message()));
       return {.exit_code = kExitBadEnvironment};
     }
-    credentials_.emplace(&loop_, *std::move(first), [](const Note& note) { Log(kPart, note); });
+    credentials_.emplace(&loop_, *std::move(first),
+                         CredentialWatch::Events{.log = [](const Note& note) { Log(kPart, note); }});
     Serve();
     loop_.Run();
     return end_;

@@ -330,6 +330,12 @@ void AgentCore::ExtendLease(const v1::Directive& directive) {
   lease_deadline_ = std::max(lease_deadline_, deadline);
 }
 
+void AgentCore::OnCredentials(BootTime now, const std::vector<std::string>& texts, Effects* out) {
+  if (finished_ || !has_config_) return;
+  memory_.mutable_credentials()->Assign(texts.begin(), texts.end());
+  if (configured_) TellHost(now, out);
+}
+
 void AgentCore::LearnRound(BootTime now, const v1::Round& round) {
   const int order = Compare(round.id(), memory_.last().id());
   if (order < 0 || (order == 0 && !(round.has_node_rank() && !memory_.last().has_node_rank()))) return;

@@ -107,6 +107,8 @@ class AgentCore {
   // session crosses no network, so the primary learns its address from a member's session.
   void OnLocalAddress(BootTime now, const std::string& address, Effects* out);
   void OnProbed(BootTime now, const std::string& process, bool dead, Effects* out);
+  // The files of credentials have changed: what they hold now, for the agents after this one.
+  void OnCredentials(BootTime now, const std::vector<std::string>& texts, Effects* out);
 
   // The end of this machine was announced; `why` is the reason as a sentence. The node leaves as after a SIGTERM.
   void OnNotice(BootTime now, const std::string& why, Effects* out);

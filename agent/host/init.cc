@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <initializer_list>
 #include <string>
 #include <system_error>
@@ -86,6 +87,7 @@ int RunInit(char** argv) {
   pid_t host = 0;
   const int error = posix_spawn(&host, "/proc/self/exe", nullptr, &attributes, argv, environ);
   posix_spawnattr_destroy(&attributes);
+  if (getenv(kTokenVariable) != nullptr) KeepMemoryPrivate();  // there may be further copies
   EraseVariable(kTokenVariable);
   if (error != 0) {
     const std::string why = WhyRefused(std::error_code(error, std::generic_category()));

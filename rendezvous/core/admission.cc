@@ -65,7 +65,7 @@ std::string Lie(const Job& job, StreamId stream, const v1::AgentStatus& status) 
   if (job.greatest.HasHeardTooMany() && Compare(status.last().id(), job.greatest.id()) > 0) return kMetTooMany;
   if (!job.greatest.owned || !job.greatest.IsKnown()) return "";
   if (success && !is_greater && !job.verdict && job.MadeItsRound()) {
-    return "reports that the job has succeeded while its round still runs";
+    return kRunsStill;
   }
   return "";
 }

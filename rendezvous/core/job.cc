@@ -17,9 +17,10 @@ Job::Job(CoordinatorOptions options_given, BootTime now, uint64_t random)
 
 // ---- one host -----------------------------------------------------------------------------------------------
 
+// Whoever brings a success starts no round: that success ends the job, or is refuted, and its bearer refused.
 bool Job::IsReady(const Host& host) const {
-  return host.IsAttached() && !host.status.has_cannot_start() && host.status.phase() == v1::PHASE_READY &&
-         IsCurrent(host) && !host.status.offer().host().empty();
+  return !BringsSuccess(host.status) && host.IsAttached() && !host.status.has_cannot_start() &&
+         host.status.phase() == v1::PHASE_READY && IsCurrent(host) && !host.status.offer().host().empty();
 }
 
 bool Job::MadeItsRound() const {

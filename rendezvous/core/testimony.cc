@@ -50,10 +50,9 @@ void HearContradictions(Job* job) {
 // A whole job's nodes are here that never had a part in a round: it begins, or all of it was started again. Then
 // to run again is the lesser harm.
 bool NewNodesFill(const Job& job) {
-  const auto count = std::count_if(job.hosts.begin(), job.hosts.end(), [](const auto& entry) {
+  const auto count = std::count_if(job.hosts.begin(), job.hosts.end(), [&job](const auto& entry) {
     const Host& host = entry.second;
-    return host.IsTrainer() && host.IsAttached() && !host.IsGone() && !host.HadAPart() &&
-           !BringsSuccess(host.status);
+    return host.IsTrainer() && !host.HadAPart() && job.IsReady(host);
   });
   return count >= job.options.max_nodes;
 }

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
 #include "base/io/secret_file.h"
 #include "base/status_macros.h"
 #include "base/tokens.h"
@@ -67,7 +68,7 @@ CredentialSource CertificateSource(const v1::Certificates& files, const PeerName
 }  // namespace
 
 // Dates do not count, because the files may be newer.
-absl::StatusOr<FirstCredentials> FirstFrom(const v1::NodeConfig& config, TlsRole role) {
+absl::StatusOr<FirstCredentials> FirstFrom(const v1::NodeConfig& config, TlsRole role, const FileTexts& newest) {
   FirstCredentials first;
   if (config.single_node()) return first;  // it connects nowhere
   if (config.has_certificates()) {
@@ -78,6 +79,11 @@ absl::StatusOr<FirstCredentials> FirstFrom(const v1::NodeConfig& config, TlsRole
   } else if (!config.tokens().empty()) {
     first.made = TokensMade({config.tokens().begin(), config.tokens().end()}, config.run_id());
     if (!config.token_file().empty()) first.source = TokenSource(config);
+  }
+  const size_t files = config.has_certificates() ? 3 : 1;
+  if (first.source && newest.size() == files) {
+    absl::StatusOr<MadeCredentials> made = first.source->make(newest, absl::Now());
+    if (made.ok()) first.made = *std::move(made);
   }
   return first;
 }

@@ -23,8 +23,10 @@ struct FirstCredentials {
   std::optional<CredentialSource> source;  // where newer ones will be; nullopt: they came from no file
 };
 
-// From what the configuration holds. role: see RoleOf. FailedPrecondition: it holds no usable certificates.
-absl::StatusOr<FirstCredentials> FirstFrom(const v1::NodeConfig& config, TlsRole role);
+// From what the configuration holds, or from what its files have held since, if that is usable; newest: empty if
+// they have not changed. role: see RoleOf. FailedPrecondition: the configuration holds no usable certificates.
+absl::StatusOr<FirstCredentials> FirstFrom(const v1::NodeConfig& config, TlsRole role,
+                                           const FileTexts& newest = {});
 
 // The same, for a process that does not live long enough to watch files. Null: the job has none.
 absl::StatusOr<std::shared_ptr<LiveCredentials>> CredentialsFrom(const v1::NodeConfig& config);

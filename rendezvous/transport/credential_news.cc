@@ -24,6 +24,7 @@ CredentialNews::Outcome CredentialNews::OnRead(const absl::StatusOr<FileTexts>& 
   validity_ = made->validity;
   age_said_ = Age::kGood;
   return {.next = std::move(made->credentials),
+          .texts = *texts,
           .notes = {{Severity::kInfo,
                      absl::StrCat(source_.name, ": it has changed: new connections use ", made->shown)}}};
 }
@@ -48,6 +49,7 @@ CredentialNews::Outcome CredentialNews::Complain(const absl::Status& why) {
   bad_ = true;
   return {
       .next = nullptr,
+      .texts = {},
       .notes = {{Severity::kWarning, absl::StrCat(source_.name, ": ", why.message(),
                                                   "; what was read before stays in use until it is corrected")}}};
 }

@@ -37,6 +37,7 @@ class CredentialNews {
  public:
   struct Outcome {
     std::shared_ptr<const Credentials> next;  // null: those in use stay
+    FileTexts texts;                          // of which `next` was made
     std::vector<Note> notes;
   };
 

@@ -7,9 +7,8 @@
 
 namespace muster::rendezvous {
 
-CredentialWatch::CredentialWatch(EventLoop* loop, FirstCredentials first,
-                                 std::function<void(const Note& note)> log)
-    : loop_(loop), log_(std::move(log)) {
+CredentialWatch::CredentialWatch(EventLoop* loop, FirstCredentials first, Events events)
+    : loop_(loop), events_(std::move(events)) {
   if (first.made.credentials == nullptr) return;
   live_ = std::make_shared<LiveCredentials>(first.made.credentials);
   if (!first.source) return;
@@ -33,7 +32,7 @@ void CredentialWatch::Poll() {
 }
 
 void CredentialWatch::Collect() {
-  for (const Note& note : news_->OnTime(absl::Now())) log_(note);
+  for (const Note& note : news_->OnTime(absl::Now())) events_.log(note);
   if (reading_->wait_for(std::chrono::seconds(0)) == std::future_status::ready) {
     Take(std::exchange(reading_, std::nullopt)->get());
     return Await(kCredentialPoll, &CredentialWatch::Poll);
@@ -47,7 +46,8 @@ void CredentialWatch::Collect() {
 void CredentialWatch::Take(const Texts& texts) {
   const CredentialNews::Outcome outcome = news_->OnRead(texts, absl::Now());
   if (outcome.next != nullptr) live_->Replace(outcome.next);
-  for (const Note& note : outcome.notes) log_(note);
+  for (const Note& note : outcome.notes) events_.log(note);
+  if (outcome.next != nullptr && events_.taken) events_.taken(outcome.texts);
 }
 
 }  // namespace muster::rendezvous

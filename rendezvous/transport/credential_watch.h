@@ -33,8 +33,11 @@ inline constexpr absl::Duration kReadPatience = absl::Seconds(30);  // then a li
 class CredentialWatch {
  public:
   // Reads the files at once, for at most kFirstReadLimit, since what the process has begun with may be hours old.
-  // log: gets each line.
-  CredentialWatch(EventLoop* loop, FirstCredentials first, std::function<void(const Note& note)> log);
+  struct Events {
+    std::function<void(const Note& note)> log;
+    std::function<void(const FileTexts& texts)> taken = nullptr;  // new credentials are in use; null: nobody asks
+  };
+  CredentialWatch(EventLoop* loop, FirstCredentials first, Events events);
   ~CredentialWatch();
   CredentialWatch(const CredentialWatch&) = delete;
   CredentialWatch& operator=(const CredentialWatch&) = delete;
@@ -51,7 +54,7 @@ class CredentialWatch {
   void Take(const Texts& texts);
 
   EventLoop* const loop_;
-  const std::function<void(const Note& note)> log_;
+  const Events events_;
   std::shared_ptr<LiveCredentials> live_;
   std::optional<CredentialNews> news_;  // nullopt: there is nothing to watch
   std::optional<std::future<Texts>> reading_;

@@ -141,6 +141,11 @@ class Tokens(Renewal):
         self.assertEqual({0}, {record["restart"] for record in job.records()})
         self.assertEqual([], job.records("signal"))
 
+        # A new agent of the primary does not go back to the token with which its host began, which was revoked.
+        (job.folder / "new" / "token").write_text("short")
+        self.said(0, f"token0: line 1: expected at least 22 characters, not 5.*{STAYS}", 2)
+        kill(job.nodes[0].agent())
+        self.said(1, "has reconnected to the coordinator", 5)
         self.write(2, OLD)
         late = job.start(1, options=["--token-file", str(job.folder / "token2")])
         self.assertEqual(77, late.exit_code())

@@ -99,7 +99,9 @@ void Invariants::CheckRefusal(const HostProcess& to, const v1::Refused& refused)
   // Liars have used up what a coordinator believes.
   if (refused.reason() == rendezvous::kMetTooMany && scenario_.unwelcome.someone_lies()) return;
   const bool may_be = MayBeContradicted() || scenario_.unwelcome.someone_lies();
-  if (refused.reason() == rendezvous::kSuccessIsRefuted && may_be) return BeginAgain();
+  const bool of_success =
+      refused.reason() == rendezvous::kSuccessIsRefuted || refused.reason() == rendezvous::kRunsStill;
+  if (of_success && may_be) return BeginAgain();
   Fail(5, absl::StrCat(to.id(), " was refused: ", refused.reason()));
 }
 

@@ -1,5 +1,6 @@
 // What the agent orders its host, what it learns from directives, and when its host or coordinator counts as
 // silent.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "agent/core/agent_core.h"
@@ -582,6 +583,15 @@ TEST_F(AgentCoreTest, EachOrderToTheHostHasAGreaterNumber) {
   const uint64_t before = LastOrder().seq();
   Give(Directive(2));
   EXPECT_EQ(LastOrder().seq(), before + 1);
+}
+
+// What was revoked must not return with the next agent, which begins with what its host gives it.
+TEST_F(AgentCoreTest, TheHostKeepsTheNewestCredentials) {
+  core_.OnCredentials(now_, {"the next token"}, &effects_);
+  EXPECT_THAT(LastOrder().memory().credentials(), ::testing::ElementsAre("the next token"));
+  HostApplies();
+  Connected();
+  EXPECT_THAT(LastOrder().memory().credentials(), ::testing::ElementsAre("the next token"));
 }
 
 TEST_F(AgentCoreTest, ARefusedNodesExitIsMustersOwn) {

@@ -269,7 +269,9 @@ TEST_F(TestimonyTest, NoRoundBeginsWhileACarriedSuccessIsWeighed) {
   EXPECT_FALSE(after_.Told("a").has_run());
   after_.Pass(absl::Seconds(2), {"a", "c"});
   EXPECT_FALSE(HasSucceeded());
+  after_.Pass(absl::Minutes(1), {"a"});
   EXPECT_TRUE(after_.Told("a").has_run());
+  EXPECT_EQ(after_.Told("a").run().node_count(), 1) << "whoever brought the success is refused";
 }
 
 // As a Ctrl-C there would do.
