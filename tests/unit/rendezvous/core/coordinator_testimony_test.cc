@@ -1,4 +1,5 @@
 // What a coordinator believes of a round and of a success that it did not see itself.
+#include "absl/strings/str_cat.h"
 #include "rendezvous/core/testimony.h"
 #include "tests/unit/rendezvous/core/coordinator_cluster.h"
 
@@ -251,7 +252,7 @@ TEST_F(TestimonyTest, InventedRoundsKeepTheJobWaitingForALimitedTime) {
   while (after_.Told("liar").refused().reason().empty() && ++told < 10 * kMaxRoundsHeard) {
     *liar.mutable_last() = LaterRoundOf("liar");
     liar.mutable_last()->clear_node_rank();
-    liar.mutable_last()->mutable_id()->set_number(static_cast<uint64_t>(100 + told));
+    liar.mutable_last()->mutable_id()->set_number(uint64_t{100} + static_cast<uint64_t>(told));
     after_.Say("liar");
     after_.Pass(absl::Seconds(5), kAll);
     for (const std::string& name : kAll) after_.Apply(name);
