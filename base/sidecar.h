@@ -7,7 +7,8 @@
 
 namespace muster {
 
-// Version of AgentHello, HostHello, SidecarProof, HostStatus and HostDirective, raised when one side would misread the other.
+// Version of AgentHello, HostHello, SidecarProof, HostStatus and HostDirective, raised when one side would misread
+// the other.
 inline constexpr uint32_t kSplitProtocol = 2;
 
 // Bytes of a path that the kernel takes for a socket.
