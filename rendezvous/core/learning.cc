@@ -8,6 +8,24 @@
 #include "rendezvous/core/explain.h"
 
 namespace muster::rendezvous {
+namespace {
+
+// Says of a failure that it happened on this node, whatever the node says of where it did: people go and look
+// there.
+void Place(const Host& host, v1::Failure* failure) {
+  failure->set_host(host.status.hostname());
+  const v1::Round& round = host.part.in_round ? host.part.round : host.status.last();
+  if (!round.has_node_rank() || !Same(failure->round(), round.id())) return;
+  failure->set_node_rank(round.node_rank());
+  failure->set_rank(round.first_rank() + failure->local_rank());
+  for (v1::Failure& other : *failure->mutable_others()) {
+    other.set_host(failure->host());
+    other.set_node_rank(round.node_rank());
+    other.set_rank(round.first_rank() + other.local_rank());
+  }
+}
+
+}  // namespace
 
 void Coordinator::Learn(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out) {
   if (const std::optional<StreamId> before = job_.hosts.Attach(now, stream, status)) {
@@ -138,7 +156,9 @@ void Coordinator::LearnLoss(BootTime now, BootTime heard_before, Host& host) {
 }
 
 void Coordinator::LearnFailure(BootTime now, Host& host) {
+  if (host.status.has_cannot_start()) host.status.mutable_cannot_start()->set_host(host.status.hostname());
   if (!host.status.has_failure()) return;
+  Place(host, host.status.mutable_failure());
   host.NoteFailure(now);
   job_.greatest.CorrectLostFailure(host.status.host_id(), host.status.failure(), host.failed_at);
 }

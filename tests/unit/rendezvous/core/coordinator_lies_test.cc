@@ -173,6 +173,24 @@ TEST(CoordinatorLies, AnInventedRoundDoesNotReplaceTheOneThatRunsHere) {
   }
 }
 
+TEST(CoordinatorLies, AFailureHappenedOnTheNodeThatReportsIt) {
+  Cluster c(Fixed(3));
+  StartThree(&c);
+  v1::Failure& failure = *c.At("c").status.mutable_failure();
+  failure.set_host("a");
+  failure.set_rank(0);
+  failure.set_node_rank(c.Told("a").run().node_rank());
+  failure.set_local_rank(1);
+  failure.add_others()->set_host("b");
+  c.Fail("c", 7);
+  const v1::Round& run = c.core().job().hosts.Find("c")->part.round;
+  const v1::Failure& learned = c.core().job().hosts.Find("c")->status.failure();
+  EXPECT_EQ(learned.host(), "c");
+  EXPECT_EQ(learned.node_rank(), run.node_rank());
+  EXPECT_EQ(learned.rank(), run.first_rank() + 1);
+  EXPECT_EQ(learned.others(0).host(), "c");
+}
+
 TEST(CoordinatorLies, AHostClaimsOnePlace) {
   Cluster c(Fixed(3));
   c.Join("a", 0);
