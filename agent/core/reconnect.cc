@@ -96,9 +96,10 @@ void CoordinatorLink::Down(std::string why, BootTime retry_at) {
 }
 
 bool CoordinatorLink::NoteRefused(BootTime now) {
-  if (refused_since_ != absl::InfiniteFuture()) return false;
-  refused_since_ = now;
-  return true;
+  const bool goes_on = refused_since_ != absl::InfiniteFuture() && now - last_refused_ <= kRefusalGap;
+  last_refused_ = now;
+  if (!goes_on) refused_since_ = now;
+  return !goes_on;
 }
 
 void CoordinatorLink::Heard(BootTime now) {

@@ -23,6 +23,8 @@ inline constexpr absl::Duration kMaxRefusedRetry = absl::Seconds(8);
 // that is ending still, or from a stranger who has taken the port for a moment. Less, a quarter of --join-timeout,
 // if that is short.
 inline constexpr absl::Duration kRefusalPatience = absl::Seconds(5);
+inline constexpr absl::Duration kRefusalGap =
+    absl::Seconds(15);  // refusals further apart are not one that goes on
 // Between the first attempts of two agents after the coordinator was lost.
 inline constexpr absl::Duration kFirstReconnectSpacing = absl::Microseconds(100);
 inline constexpr absl::Duration kMaxReconnectTurn = absl::Seconds(30);  // in which all agents try once
@@ -107,6 +109,7 @@ class CoordinatorLink {
   BootTime last_contact_ = absl::InfinitePast();   // when the last directive arrived
   absl::Duration unheard_ = absl::ZeroDuration();  // since the last directive
   BootTime refused_since_ = absl::InfiniteFuture();
+  BootTime last_refused_ = absl::InfinitePast();
   bool ever_up_ = false;
   bool came_back_ = false;  // connected again, and no directive has arrived yet on this connection
   std::string why_down_;

@@ -13,7 +13,8 @@ std::string TokenHelp() {
 
 Prints a new token: 32 random bytes. Give it to all nodes of a job, in a file
 (--token-file) or in the variable MUSTER_TOKEN; then only nodes that have it can
-join, and everything between them is encrypted:
+join, and what muster's nodes and primary say to each other is encrypted (the
+workers' own traffic, of NCCL or gloo, is not):
 
   umask 077; muster token >token
 )";

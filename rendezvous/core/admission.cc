@@ -39,14 +39,13 @@ std::string Nonsense(const v1::AgentStatus& status) {
   return UnknownValue(status);
 }
 
-// Whether the status has numbers that nothing in this job can have led to. A coordinator that has met no other one
-// and knows no round may follow one that it does not know; it leaves room to count on from there.
+// Whether the status has numbers that nothing in this job can have led to. A coordinator that has not owned a
+// round yet may follow one that it does not know; it leaves room to count on from there.
 bool IsFar(const Job& job, const v1::AgentStatus& status) {
   constexpr uint64_t kMostAtStart = kMaxNumber / 2;
-  const bool may_follow = !job.greatest.owned && !job.succession.HasMetAnother();
-  const uint64_t most_epoch = may_follow ? kMostAtStart : job.epoch().number() + kMaxJump;
-  const uint64_t most_round = job.greatest.IsKnown() ? job.greatest.max_number + kMaxJump : kMostAtStart;
-  return status.epoch().number() > most_epoch || status.last().id().number() > most_round;
+  const uint64_t epoch = status.epoch().number(), round = status.last().id().number();
+  if (!job.greatest.ever_owned) return epoch > kMostAtStart || round > kMostAtStart;
+  return epoch > job.epoch().number() + kMaxJump || round > job.greatest.max_number + kMaxJump;
 }
 
 // Describes what cannot be true of this job, or returns "".
@@ -62,7 +61,6 @@ std::string Lie(const Job& job, StreamId stream, const v1::AgentStatus& status) 
   const bool is_greater = Compare(status.epoch(), job.epoch()) > 0;
   if (is_greater && job.succession.HasMetTooMany()) return kMetTooMany;
   if (IsFar(job, status)) return "invalid status: an epoch or round far beyond those of this job";
-  if (job.greatest.HasHeardTooMany() && Compare(status.last().id(), job.greatest.id()) > 0) return kMetTooMany;
   if (!job.greatest.owned || !job.greatest.IsKnown()) return "";
   if (success && !is_greater && !job.verdict && job.MadeItsRound()) {
     return kRunsStill;

@@ -35,6 +35,7 @@ struct GreatestRound {
   std::string doubt;            // why it is doubted
   // Made or continued by this epoch. Before that, another coordinator's members may know more than this one.
   bool owned = false;
+  bool ever_owned = false;                // this coordinator has owned a round; kept
   BootTime since = absl::InfinitePast();  // when it was made
 
   // How it ends.
@@ -58,7 +59,7 @@ struct GreatestRound {
   bool lost_watched_progress = false;  // one watched a progress file
 
   bool IsKnown() const;
-  // A further one that nodes report would not be honest: each makes the coordinator wait for its members anew.
+  // The members of a further one that nodes report are not awaited anew.
   bool HasHeardTooMany() const { return heard >= kMaxRoundsHeard; }
   const v1::RoundId& id() const { return round.id(); }
   int node_count() const { return round.node_count(); }

@@ -83,6 +83,7 @@ struct Host {
   void PostponeDeadlines(absl::Duration shift);
 
   // Was given a part of some round, as far as known here.
+  bool came_new = false;  // it knew of no round and no coordinator when it came
   bool HadAPart() const { return status.last().has_node_rank() || part.in_older_round; }
   bool IsAttached() const { return stream != 0; }
   bool IsTrainer() const { return status.role() != v1::ROLE_OBSERVER; }

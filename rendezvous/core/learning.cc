@@ -28,11 +28,13 @@ void Place(const Host& host, v1::Failure* failure) {
 }  // namespace
 
 void Coordinator::Learn(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out) {
+  const bool is_first = job_.hosts.Find(status.host_id()) == nullptr;
   if (const std::optional<StreamId> before = job_.hosts.Attach(now, stream, status)) {
     if (*before != 0) out->push_back(CloseStream{*before, "superseded by a newer stream of this host"});
     out->push_back(AdmitStream{stream});
   }
   Host& host = job_.hosts.Get(status.host_id());
+  if (is_first) host.came_new = !IsSet(status.last().id()) && !IsSet(status.epoch());
   LearnUse(host.status, status, out);
   host.Store(status);
   if (status.facts_size() > 0 || host.facts.empty()) host.TakeFacts();
@@ -95,7 +97,7 @@ void Coordinator::LearnGreaterRound(BootTime now, const v1::Round& last, Effects
     if (turns_back) Enter(State::kRecovering, now, "an agent reported a later round", out);
     greatest.Become(last, now, false);
     job_.succession.ForgetFarewell();
-    job_.succession.NoteAttached(now);
+    if (!greatest.HasHeardTooMany()) job_.succession.NoteAttached(now);
     for (auto& [id, other] : job_.hosts) {
       other.part.in_older_round |= other.part.in_round;
       other.part.in_round = other.part.succeeded = other.told_by_predecessor = false;

@@ -205,7 +205,7 @@ bool Coordinator::RecoverRound(BootTime now, Effects* out) {
   if (members.all_run && members.all_who_came_succeeded) return false;
   if (members.all_run) {
     Enter(State::kRunning, now, "all members of the round are back", out);
-    job_.greatest.owned = true;
+    job_.greatest.owned = job_.greatest.ever_owned = true;
     job_.greatest.lost_failures.clear();
     return true;
   }

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/crypto/digest.h"
 #include "base/ids.h"
+#include "rendezvous/core/gathering.h"
 #include "rendezvous/core/job.h"
 
 namespace muster::rendezvous {
@@ -47,14 +48,12 @@ void HearContradictions(Job* job) {
   }
 }
 
-// A whole job's nodes are here that never had a part in a round: it begins, or all of it was started again. Then
-// to run again is the lesser harm.
+// A whole job's nodes are here that came without knowing of any round or coordinator: it begins, or all of it was
+// started again. Then to run again is the lesser harm.
 bool NewNodesFill(const Job& job) {
-  const auto count = std::count_if(job.hosts.begin(), job.hosts.end(), [&job](const auto& entry) {
-    const Host& host = entry.second;
-    return host.IsTrainer() && !host.HadAPart() && job.IsReady(host);
-  });
-  return count >= job.options.max_nodes;
+  const std::vector<Candidate> ready = ReadyCandidates(job);
+  const auto is_new = [&job](const Candidate& candidate) { return job.hosts.Find(candidate.host_id)->came_new; };
+  return std::count_if(ready.begin(), ready.end(), is_new) >= job.options.max_nodes;
 }
 
 std::string NameOf(const Job& job, const std::string& host_id) {

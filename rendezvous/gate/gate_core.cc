@@ -53,8 +53,12 @@ void GateCore::OnAccepted(BootTime now, ConnectionId id, const std::string& sour
   if (waiting_.size() > limits_.waiting) Close(now, waiting_.OldestOfFullest(), out);
 }
 
-// If nobody waits, those that are slow inside have them.
+// Those whose agent has left have the most of them after a cut; if nobody waits either, those that are slow
+// inside.
 void GateCore::OnShortage(BootTime now, GateEffects* out) {
+  const auto left = std::find_if(timed_.begin(), timed_.end(),
+                                 [&](ConnectionId id) { return connections_.at(id).state == State::kLeft; });
+  if (left != timed_.end()) return Close(now, *left, out);
   if (!waiting_.empty()) return Close(now, waiting_.OldestOfFullest(), out);
   const auto slow = std::find_if(timed_.begin(), timed_.end(),
                                  [&](ConnectionId id) { return IsSlow(now, connections_.at(id)); });

@@ -57,7 +57,8 @@ class PlainClientCodec : public Codec {
           "this job requires a certificate and this node has none: pass --tls-cert, --tls-key and --tls-ca");
     }
     if (held_.front() == kTlsAlert) {
-      return absl::UnauthenticatedError("this job requires a token and this node sent none: set MUSTER_TOKEN");
+      return absl::UnauthenticatedError(
+          "this job requires a token and this node sent none: set --token-file or MUSTER_TOKEN");
     }
     if (held_.size() <= kFrameTypeAt) return absl::OkStatus();
     if (held_[kFrameTypeAt] != kSettings) return absl::InvalidArgumentError("it does not speak HTTP/2");

@@ -30,7 +30,8 @@ constexpr std::string_view kBindingLabel = "EXPORTER-muster-attach";  // RFC 844
 constexpr size_t kBindingBytes = 32;
 constexpr char kOtherToken[] = "it has another token, or belongs to another run";
 constexpr char kNotThisJobs[] =
-    "the token is not this job's, or the run id is not: set the same MUSTER_TOKEN and --rdzv-id on all nodes";
+    "the token is not this job's, or the run id is not: set the same token (--token-file or MUSTER_TOKEN) and "
+    "--rdzv-id on all nodes";
 
 // What the callbacks of a connection use and find.
 struct Handshake {

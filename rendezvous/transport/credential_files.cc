@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
 #include "base/io/secret_file.h"
 #include "base/status_macros.h"
 #include "base/tokens.h"
@@ -24,16 +23,16 @@ MadeCredentials TokensMade(const std::vector<std::string>& tokens, const std::st
 }
 
 CredentialSource TokenSource(const v1::NodeConfig& config) {
-  return {
-      .name = absl::StrCat("the token file ", config.token_file()),
-      .read = [path = config.token_file()]() -> absl::StatusOr<FileTexts> {
-        ASSIGN_OR_RETURN(SecretFile file, ReadSecretFile(path, FileKind::kSecret, kMaxTokenFileBytes));
-        return FileTexts{std::move(file.text)};
-      },
-      .make = [run_id = config.run_id()](const FileTexts& texts, absl::Time) -> absl::StatusOr<MadeCredentials> {
-        ASSIGN_OR_RETURN(const std::vector<std::string> tokens, ParseTokens(texts.front()));
-        return TokensMade(tokens, run_id);
-      }};
+  return {.name = absl::StrCat("the token file ", config.token_file()),
+          .read = [path = config.token_file()]() -> absl::StatusOr<FileTexts> {
+            ASSIGN_OR_RETURN(SecretFile file, ReadSecretFile(path, FileKind::kSecret, kMaxTokenFileBytes));
+            return FileTexts{std::move(file.text)};
+          },
+          .make = [run_id = config.run_id()](const FileTexts& texts,
+                                             std::optional<absl::Time>) -> absl::StatusOr<MadeCredentials> {
+            ASSIGN_OR_RETURN(const std::vector<std::string> tokens, ParseTokens(texts.front()));
+            return TokensMade(tokens, run_id);
+          }};
 }
 
 // ---- certificates
@@ -42,6 +41,7 @@ FileTexts TextsOf(const v1::Certificates& files) { return {files.cert(), files.k
 
 absl::StatusOr<MadeCredentials> CertificatesMade(const FileTexts& texts, const PeerName& name, TlsRole role,
                                                  std::optional<absl::Time> now) {
+  if (texts.size() != 3) return absl::InvalidArgumentError("three files make a set of certificates");
   ASSIGN_OR_RETURN(CertificateSet set,
                    MakeCertificateSet({.cert = texts[0], .key = texts[1], .ca = texts[2]}, name, role, now));
   return MadeCredentials{
@@ -55,14 +55,15 @@ absl::StatusOr<MadeCredentials> CertificatesMade(const FileTexts& texts, const P
 CredentialSource CertificateSource(const v1::Certificates& files, const PeerName& name, TlsRole role) {
   v1::Certificates paths = files;
   paths.clear_key();
-  return {.name = absl::StrCat("--tls-cert ", files.cert_file()),
-          .read = [paths]() -> absl::StatusOr<FileTexts> {
-            v1::Certificates newest = paths;
-            RETURN_IF_ERROR(ReadCertificates(&newest));
-            return TextsOf(newest);
-          },
-          .make = [name, role](const FileTexts& texts,
-                               absl::Time now) { return CertificatesMade(texts, name, role, now); }};
+  return {
+      .name = absl::StrCat("--tls-cert ", files.cert_file()),
+      .read = [paths]() -> absl::StatusOr<FileTexts> {
+        v1::Certificates newest = paths;
+        RETURN_IF_ERROR(ReadCertificates(&newest));
+        return TextsOf(newest);
+      },
+      .make = [name, role](const FileTexts& texts,
+                           std::optional<absl::Time> now) { return CertificatesMade(texts, name, role, now); }};
 }
 
 }  // namespace
@@ -80,11 +81,10 @@ absl::StatusOr<FirstCredentials> FirstFrom(const v1::NodeConfig& config, TlsRole
     first.made = TokensMade({config.tokens().begin(), config.tokens().end()}, config.run_id());
     if (!config.token_file().empty()) first.source = TokenSource(config);
   }
-  const size_t files = config.has_certificates() ? 3 : 1;
-  if (first.source && newest.size() == files) {
-    absl::StatusOr<MadeCredentials> made = first.source->make(newest, absl::Now());
-    if (made.ok()) first.made = *std::move(made);
-  }
+  if (!first.source || newest.empty()) return first;
+  // An old agent has found them good.
+  absl::StatusOr<MadeCredentials> made = first.source->make(newest, std::nullopt);
+  if (made.ok()) first.made = *std::move(made);
   return first;
 }
 

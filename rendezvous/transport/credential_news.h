@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,8 +30,8 @@ struct CredentialSource {
   std::string name;  // "--token-file /run/token"
   // Blocks, perhaps for ever. Errors do not contain the name.
   std::function<absl::StatusOr<FileTexts>()> read;
-  // FailedPrecondition: what is wrong with the texts, and what to do. Pure.
-  std::function<absl::StatusOr<MadeCredentials>(const FileTexts& texts, absl::Time now)> make;
+  // FailedPrecondition: what is wrong with the texts, and what to do. now: nullopt: dates do not count. Pure.
+  std::function<absl::StatusOr<MadeCredentials>(const FileTexts& texts, std::optional<absl::Time> now)> make;
 };
 
 class CredentialNews {

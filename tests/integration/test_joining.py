@@ -65,8 +65,8 @@ class Refused(ClusterTest):
         job.environment = {}
         no_token = job.start(1)
         self.assertEqual([77, 77, 77], [node.exit_code() for node in (other_run, other_token, no_token)])
-        self.assertTrue(other_token.said("the token is not this job's.*set the same MUSTER_TOKEN"))
-        self.assertTrue(no_token.said("this job requires a token and this node sent none: set MUSTER_TOKEN"))
+        self.assertTrue(other_token.said("the token is not this job's.*set the same token"))
+        self.assertTrue(no_token.said("this job requires a token and this node sent none: set --token-file or MUSTER_TOKEN"))
         self.assertEqual(69, primary.exit_code())
         for why in ("it has another token, or belongs to another run", "it has no token"):
             self.assertEqual(1, len(primary.said(rf"warning: refused a node at 127\.0\.0\.1: {why}")), why)

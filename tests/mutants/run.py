@@ -43,6 +43,8 @@ UNIT_TESTS = {
     "rendezvous/core/root_cause": ["rendezvous_core_test", "coordinator_test"],
     "rendezvous/core/roster": ["rendezvous_core_test", "coordinator_test"],
     "rendezvous/core/states": ["rendezvous_core_test"],
+    "rendezvous/gate/frame_guard": ["gate_test"],
+    "rendezvous/gate/gate_core": ["gate_test"],
     "agent/core/": ["agent_core_test"],
     "agent/notice/notice": ["notice_test"],
     "agent/host/core/": ["host_core_test"],

@@ -21,7 +21,7 @@ const Validity kLife{.from = kNow, .until = kNow + absl::Hours(240)};
 CredentialSource Source() {
   return {.name = "the file f",
           .read = nullptr,
-          .make = [](const FileTexts& texts, absl::Time) -> absl::StatusOr<MadeCredentials> {
+          .make = [](const FileTexts& texts, std::optional<absl::Time>) -> absl::StatusOr<MadeCredentials> {
             if (texts.front().starts_with("bad")) return absl::FailedPreconditionError(texts.front());
             return MadeCredentials{TokenCredentials({texts.front()}, "run"),
                                    std::string(absl::StripTrailingAsciiWhitespace(texts.front())),
