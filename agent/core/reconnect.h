@@ -23,8 +23,7 @@ inline constexpr absl::Duration kMaxRefusedRetry = absl::Seconds(8);
 // that is ending still, or from a stranger who has taken the port for a moment. Less, a quarter of --join-timeout,
 // if that is short.
 inline constexpr absl::Duration kRefusalPatience = absl::Seconds(5);
-inline constexpr absl::Duration kRefusalGap =
-    absl::Seconds(15);  // refusals further apart are not one that goes on
+inline constexpr absl::Duration kRefusalGap = absl::Seconds(15);  // further apart they do not go on
 // Between the first attempts of two agents after the coordinator was lost.
 inline constexpr absl::Duration kFirstReconnectSpacing = absl::Microseconds(100);
 inline constexpr absl::Duration kMaxReconnectTurn = absl::Seconds(30);  // in which all agents try once
@@ -80,7 +79,7 @@ class CoordinatorLink {
   void Up(BootTime now);
   void Down(std::string why, BootTime retry_at);
   void Heard(BootTime now);        // a directive
-  bool NoteRefused(BootTime now);  // true: for the first time since a connection was accepted
+  bool NoteRefused(BootTime now);  // true: refusals begin with this one
   // Running time of this process, so that a process that was stopped itself does not give up.
   void CountSilence(absl::Duration counted) { unheard_ += counted; }
 
@@ -94,7 +93,7 @@ class CoordinatorLink {
   bool ever_up() const { return ever_up_; }  // by this agent or an earlier one of this node
   absl::Duration unheard() const { return unheard_; }
   BootTime last_contact() const { return last_contact_; }
-  BootTime refused_since() const { return refused_since_; }  // since a connection was last accepted
+  BootTime refused_since() const { return refused_since_; }  // the first of those that go on
   const std::string& why_down() const { return why_down_; }  // empty: it never was up, or nothing is known
   // Once for each connection after the first: its first directive has come.
   bool TakeReturn() { return std::exchange(came_back_, false); }

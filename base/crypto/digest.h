@@ -1,4 +1,4 @@
-// A short name for long or secret bytes. Any thread.
+// Hashes that stand for long or secret bytes. Any thread.
 #pragma once
 
 #include <string>
@@ -6,7 +6,9 @@
 
 namespace muster {
 
-// The first half of the SHA-256: 32 hexadecimal digits. Nobody finds other bytes with the same one.
+std::string Sha256(std::string_view bytes);  // 32 bytes
+
+// The first half of it: 32 hexadecimal digits. Nobody finds other bytes with the same one.
 std::string ShortHash(std::string_view bytes);
 
 }  // namespace muster

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/crypto/digest.h"
 #include "base/crypto/openssl_start.h"
 #include "base/status_macros.h"
 
@@ -17,14 +18,6 @@ namespace muster {
 namespace {
 
 constexpr size_t kNonceBytes = 32;
-
-std::string Sha256(std::string_view bytes) {
-  std::array<unsigned char, EVP_MAX_MD_SIZE> hash{};
-  unsigned size = 0;
-  const int hashed = EVP_Digest(bytes.data(), bytes.size(), hash.data(), &size, EVP_sha256(), nullptr);
-  MUSTER_CHECK(hashed == 1, "OpenSSL has SHA-256");
-  return {reinterpret_cast<const char*>(hash.data()), size};
-}
 
 // role: so that no end can send the other's proof back to it. The hash has one length, so no two claims have one
 // text.

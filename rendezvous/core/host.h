@@ -82,8 +82,9 @@ struct Host {
   // This process was stopped for that long: what happened meanwhile is not the host's fault.
   void PostponeDeadlines(absl::Duration shift);
 
-  // Was given a part of some round, as far as known here.
   bool came_new = false;  // it knew of no round and no coordinator when it came
+
+  // Was given a part of some round, as far as known here.
   bool HadAPart() const { return status.last().has_node_rank() || part.in_older_round; }
   bool IsAttached() const { return stream != 0; }
   bool IsTrainer() const { return status.role() != v1::ROLE_OBSERVER; }

@@ -16,13 +16,13 @@ void Place(const Host& host, v1::Failure* failure) {
   failure->set_host(host.status.hostname());
   const v1::Round& round = host.part.in_round ? host.part.round : host.status.last();
   if (!round.has_node_rank() || !Same(failure->round(), round.id())) return;
-  failure->set_node_rank(round.node_rank());
-  failure->set_rank(round.first_rank() + failure->local_rank());
-  for (v1::Failure& other : *failure->mutable_others()) {
-    other.set_host(failure->host());
-    other.set_node_rank(round.node_rank());
-    other.set_rank(round.first_rank() + other.local_rank());
-  }
+  const auto place = [&](v1::Failure& of_worker) {
+    of_worker.set_host(host.status.hostname());
+    of_worker.set_node_rank(round.node_rank());
+    of_worker.set_rank(round.first_rank() + of_worker.local_rank());
+  };
+  place(*failure);
+  for (v1::Failure& other : *failure->mutable_others()) place(other);
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ inline constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 // much, whoever has sent most of it must leave. Used by one thread.
 class VisitorBytes {
  public:
-  // evict: closes that connection; called from within another one's Take.
+  // evict: closes that connection; called from within another one's Resize.
   explicit VisitorBytes(std::function<void(uint64_t connection)> evict) : evict_(std::move(evict)) {}
 
   // Makes the connection's part that large; 0: it has none any more. False: no other one has a larger part.

@@ -7,17 +7,16 @@ once, with a token and without one.
 The job has 2 nodes of 2 workers and a lease of 10 s. Attackers are processes of their own, towards loopback alone.
 Prints a table; asserts only that no worker was disturbed.
 """
-import argparse
 import multiprocessing
 import os
 import pathlib
 import sys
 import time
-import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "integration")]
 import attackers  # noqa: E402
+import bench  # noqa: E402
 from test_attacks import JOB_TOKEN, memory_kib, room_for  # noqa: E402
 from cluster import ClusterTest  # noqa: E402
 
@@ -117,13 +116,5 @@ class Bench(ClusterTest):
             self.job(environment)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=Bench.seconds)
-    Bench.seconds = parser.parse_args().seconds
-    done = unittest.TextTestRunner(verbosity=0).run(unittest.TestSuite([Bench()]))
-    return 0 if done.wasSuccessful() and not done.skipped else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(bench.run_case(Bench, __doc__, "seconds"))

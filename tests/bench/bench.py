@@ -13,6 +13,7 @@ import statistics
 import subprocess
 import tempfile
 import time
+import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -52,6 +53,16 @@ def wait_for(what, condition):
             return value
         time.sleep(0.002)
     raise TimeoutError(f"waited {LIMIT_S} s for {what}")
+
+
+def run_case(case, description, setting):
+    """Runs one test case as a program with one option, which is an attribute of its class. Returns the exit code."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    default = getattr(case, setting)
+    parser.add_argument("--" + setting, type=type(default), default=default)
+    setattr(case, setting, getattr(parser.parse_args(), setting))
+    done = unittest.TextTestRunner(verbosity=0).run(unittest.TestSuite([case()]))
+    return 0 if done.wasSuccessful() and not done.skipped else 1
 
 
 def free_port():

@@ -6,11 +6,9 @@
 2 nodes of 2 workers, of which one suffices (--nnodes 1:2); a container is a PID and mount namespace. Prints a table;
 asserts nothing. Root only. The workers are Python's, whose start is part of the time.
 """
-import argparse
 import pathlib
 import sys
 import time
-import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "integration")]
@@ -66,13 +64,5 @@ class Bench(Sidecar):
         self.measure("the same below another process 1, lease 3 s", lambda pod: kill(pod.host()), (), container=LIVES_ON)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--times", type=int, default=Bench.times)
-    Bench.times = parser.parse_args().times
-    done = unittest.TextTestRunner(verbosity=0).run(unittest.TestSuite([Bench()]))
-    return 0 if done.wasSuccessful() and not done.skipped else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(bench.run_case(Bench, __doc__, "times"))

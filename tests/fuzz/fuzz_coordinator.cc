@@ -235,7 +235,7 @@ void Job::CarryOut(const Effects& effects) {
 void Job::Receive(Host* host, const v1::Directive& directive) {
   MUSTER_CHECK(directive.protocol() == kProtocol || directive.has_refused(), "a directive is of our protocol");
   if (directive.has_refused()) return;
-  MUSTER_CHECK(host->admitted, "an agent is admitted before it is told anything");
+  MUSTER_CHECK(host->admitted, "no agent is told anything before it is admitted");
   MUSTER_CHECK(
       !Same(directive.id().epoch(), host->told.id().epoch()) || directive.id().seq() > host->told.id().seq(),
       "each directive is newer than the one before");
