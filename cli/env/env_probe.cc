@@ -109,6 +109,8 @@ absl::StatusOr<absl::Duration> AskCoordinator(const v1::NodeConfig& config) {
   const grpc::Status end = stream->Finish();
   if (end.error_code() == grpc::StatusCode::UNAUTHENTICATED)
     return absl::PermissionDeniedError(end.error_message());
+  const absl::Status cut = dialled->WhyEnded();
+  if (absl::IsUnauthenticated(cut)) return absl::PermissionDeniedError(cut.message());
   if (!greeted) return absl::NotFoundError(absl::StrCat("it is not a coordinator: ", end.error_message()));
   if (!refused.empty()) return absl::FailedPreconditionError(refused);
   int64_t millis = 0;

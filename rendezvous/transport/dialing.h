@@ -3,6 +3,7 @@
 
 #include <grpcpp/channel.h>
 
+#include <future>
 #include <memory>
 #include <string>
 
@@ -28,6 +29,11 @@ std::shared_ptr<grpc::Channel> ChannelOver(OwnedFd application, const DialPlan& 
 
 // A connection that was made in one go. The dialer must outlive the channel's calls.
 struct Dialled {
+  // Why the connection has ended; OK: it has not. Set before a call on the channel fails for that reason, of which
+  // gRPC itself only knows that its socket was closed. Any thread.
+  absl::Status WhyEnded() const;
+
+  std::shared_future<absl::Status> ended;
   std::unique_ptr<Dialer> dialer;
   std::shared_ptr<grpc::Channel> channel;
 };
