@@ -86,7 +86,7 @@ absl::Status FrameGuard::CountBytes(size_t bytes) {
 
 void FrameGuard::Trust() {
   trusted_ = true;
-  (void)shared_->Resize(connection_, 0);  // a smaller part is always possible
+  if (shared_ != nullptr) (void)shared_->Resize(connection_, 0);  // a smaller part is always possible
 }
 
 absl::Status FrameGuard::CheckPreface(std::string_view* bytes) {
@@ -119,7 +119,7 @@ absl::Status FrameGuard::BeginFrame(BootTime now) {
       }
       break;
     case kPushPromise:
-      return absl::InvalidArgumentError("it sent a frame that only a server sends");
+      return absl::InvalidArgumentError("it sent a frame that neither gRPC's clients nor its servers send");
     default:
       break;
   }

@@ -1,6 +1,7 @@
-// Bounds what a peer may make an HTTP/2 server do: gRPC 1.51 limits neither the size of a header block spread over
-// many frames (CVE-2023-33953) nor the number of streams that are opened and reset (CVE-2023-44487), and has no
-// patch for either. A frame's header of 9 bytes (RFC 9113, section 4.1) is all that must be read for that.
+// Bounds what a peer may make an HTTP/2 server or client do: gRPC 1.51 limits neither the size of a header block
+// spread over many frames (CVE-2023-33953) nor the number of streams that are opened and reset (CVE-2023-44487),
+// and has no patch for either. A frame's header of 9 bytes (RFC 9113, section 4.1) is all that must be read for
+// that.
 //
 // An agent opens one stream for each connection, so the bounds are far above what it needs. Pure.
 #pragma once
@@ -52,14 +53,16 @@ class VisitorBytes {
 
 class FrameGuard {
  public:
-  // shared: outlives it. connection: its name there.
+  // Guards a server. shared: outlives it. connection: its name there.
   FrameGuard(VisitorBytes* shared, uint64_t connection) : shared_(shared), connection_(connection) {}
+  // Guards a client. Its server sends no preface, and as many bytes as the client takes.
+  FrameGuard() : shared_(nullptr), connection_(0), preface_(kPreface.size()), trusted_(true) {}
   ~FrameGuard() { Trust(); }
   FrameGuard(const FrameGuard&) = delete;
   FrameGuard& operator=(const FrameGuard&) = delete;
 
-  // The bytes that a client has sent, its preface first, in pieces of any size. Errors: InvalidArgument: that is
-  // not HTTP/2. ResourceExhausted: it exceeds a limit. After an error every call returns that error.
+  // The bytes that the peer has sent, a client its preface first, in pieces of any size. Errors: InvalidArgument:
+  // that is not HTTP/2. ResourceExhausted: it exceeds a limit. After an error every call returns that error.
   absl::Status Check(BootTime now, std::string_view bytes);
 
   void Trust();  // the peer is no stranger any more

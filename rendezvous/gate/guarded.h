@@ -1,4 +1,4 @@
-// A server's codec behind which only what FrameGuard allows arrives.
+// A codec behind which only what FrameGuard allows arrives.
 #pragma once
 
 #include <memory>
@@ -13,9 +13,11 @@ namespace muster::rendezvous {
 
 class Guarded : public Codec {
  public:
-  // See FrameGuard.
+  // Of a server: see FrameGuard.
   Guarded(std::unique_ptr<Codec> inner, VisitorBytes* shared, uint64_t connection)
       : inner_(std::move(inner)), guard_(shared, connection) {}
+  // Of a client.
+  explicit Guarded(std::unique_ptr<Codec> inner) : inner_(std::move(inner)) {}
 
   absl::Status Start(std::string* out) override { return inner_->Start(out); }
   absl::Status FromPeer(BootTime now, std::string_view bytes, std::string* plain, std::string* out) override {

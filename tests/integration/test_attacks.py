@@ -123,6 +123,22 @@ class WithAToken(WithoutAToken):
     begun_handshake = b"\x16\x03\x01\x02\x00"  # the head of a TLS record
 
 
+class Misled(ClusterTest):
+    def test_a_hostile_coordinators_header_of_many_frames(self):
+        job = self.cluster(2, options=["--join-timeout", "1m"])
+        hostile = attackers.HostileCoordinator(job.addresses[0], job.ports[0])
+        self.addCleanup(hostile.close)
+        node = job.start(1)
+        wait_until("the node to name it", lambda: node.said(r"primary at .*: it sent headers of more than 16384 bytes"))
+        agent = node.agent()
+        began = memory_kib(agent)
+        seen = len(hostile.taken)
+        wait_until("further attempts", lambda: len(hostile.taken) > seen + 3)
+        self.assertEqual(agent, node.agent(), "it lives, as the right coordinator may come yet")
+        self.assertLess(memory_kib(agent, "VmHWM") - began, MOST_GROWTH_KIB)
+        self.assertFalse(node.has_ended())
+
+
 class Hidden(ClusterTest):
     """/proc shows the environment of a process to all others of its user: to the workers, too."""
 

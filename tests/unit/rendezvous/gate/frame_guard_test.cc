@@ -12,7 +12,7 @@ namespace muster::rendezvous {
 namespace {
 
 constexpr BootTime kStart = absl::UnixEpoch();
-constexpr int kData = 0, kHeaders = 1, kReset = 3, kPing = 6, kContinuation = 9;
+constexpr int kData = 0, kHeaders = 1, kReset = 3, kSettings = 4, kPushPromise = 5, kPing = 6, kContinuation = 9;
 
 std::string Frame(int type, size_t size) {
   std::string frame = {static_cast<char>(size >> 16),
@@ -149,6 +149,23 @@ TEST(FrameGuardWithoutPrefaceTest, AnythingElseIsRefused) {
   EXPECT_TRUE(guard.Check(kStart, kPreface.substr(0, 5)).ok());
   EXPECT_FALSE(guard.has_preface());
   EXPECT_TRUE(absl::IsInvalidArgument(guard.Check(kStart, "GET /")));
+}
+
+// What a client may be sent: no preface, a directive of the greatest size, and again.
+TEST(FrameGuardOfAClientTest, AServerMaySendWhatACoordinatorSends) {
+  FrameGuard guard;
+  EXPECT_TRUE(guard.Check(kStart, Frame(kSettings, 18) + Frame(kHeaders, 300)).ok());
+  for (int i = 0; i < 100; ++i) EXPECT_TRUE(guard.Check(kStart + absl::Seconds(i), Frame(kData, 1 << 20)).ok());
+  EXPECT_TRUE(guard.Check(kStart + absl::Seconds(100), Frame(kHeaders, 100)).ok()) << "trailers";
+}
+
+TEST(FrameGuardOfAClientTest, AServersHeadersAreBoundedAsAClientsAre) {
+  FrameGuard large, many, pushing;
+  EXPECT_TRUE(large.Check(kStart, Frame(kHeaders, kMaxHeaderBlockBytes)).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(large.Check(kStart, Frame(kContinuation, 1))));
+  for (int i = 0; i < kMaxHeaderBlocks; ++i) EXPECT_TRUE(many.Check(kStart, Frame(kHeaders, 10)).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(many.Check(kStart, Frame(kHeaders, 10))));
+  EXPECT_TRUE(absl::IsInvalidArgument(pushing.Check(kStart, Frame(kPushPromise, 10))));
 }
 
 }  // namespace
