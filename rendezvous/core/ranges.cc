@@ -142,6 +142,20 @@ std::string Check(const Message& message) {
   return "";
 }
 
+// Many small texts can make a large message.
+std::string TooLarge(const v1::AgentStatus& status) {
+  const auto too_large = [](const char* what, const Message& message, size_t most) -> std::string {
+    const size_t bytes = message.ByteSizeLong();
+    return bytes <= most ? "" : absl::StrCat(what, " has ", bytes, " bytes, not at most ", most);
+  };
+  for (const std::string& found : {too_large("AgentStatus.failure", status.failure(), kMaxFailureBytes),
+                                   too_large("AgentStatus.cannot_start", status.cannot_start(), kMaxFailureBytes),
+                                   too_large("AgentStatus.verdict", status.verdict(), kMaxVerdictBytes)}) {
+    if (!found.empty()) return found;
+  }
+  return "";
+}
+
 }  // namespace
 
 const std::vector<Range>& Ranges() {
@@ -237,6 +251,9 @@ const std::vector<Range>& Ranges() {
   return *ranges;
 }
 
-std::string OutOfRange(const v1::AgentStatus& status) { return Check(status); }
+std::string OutOfRange(const v1::AgentStatus& status) {
+  if (std::string found = Check(status); !found.empty()) return found;
+  return TooLarge(status);
+}
 
 }  // namespace muster::rendezvous

@@ -2,6 +2,7 @@
 // of the core counts, adds and prints what it finds, and relies on these limits.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -14,10 +15,14 @@ inline constexpr int64_t kMaxAge = int64_t{100} * 366 * 24 * 3600 * 1000;  // mi
 inline constexpr int64_t kMaxShortText = 1024;  // bytes of a name, a version, an address or a hash
 // Bytes of a text for people. A message has at most four times that.
 inline constexpr int64_t kMaxLongText = 256 * 1024;
-// Bytes of each text of a failure: twice what agents send. All of a verdict fit into one message together.
+// Bytes of each text of a failure: twice what agents send.
 inline constexpr int64_t kMaxFailureText = 8 * 1024;
 inline constexpr int64_t kMaxFailuresSent = 16;  // failures in one message, beside its first; agents send 8
 inline constexpr int64_t kMaxFactsSent = 1024;
+// Bytes of a whole failure, those within it included, and of a verdict. Agents send a quarter of that. The verdict
+// that is made of them must fit into a message to every node (kMaxMessageBytes), with a round and its exclusions.
+inline constexpr size_t kMaxFailureBytes = 128 * 1024;
+inline constexpr size_t kMaxVerdictBytes = 512 * 1024;
 
 // A field that is not set is 0 or empty, so each range contains that.
 // Of a number: its values. Of a text: its length in bytes. `most_times`: of a repeated field, how often it may
@@ -33,8 +38,8 @@ struct Range {
 // and booleans, of which every value has a meaning or is refused by its name (admission.h).
 const std::vector<Range>& Ranges();
 
-// Describes the first field whose value no agent sends, "Round.node_count is -1, not 0 to 1000000"; empty: there
-// is none. The value of a text is not shown.
+// Describes the first field whose value no agent sends, "Round.node_count is -1, not 0 to 1000000", or the message
+// that is larger than any agent's; empty: there is none. The value of a text is not shown.
 std::string OutOfRange(const v1::AgentStatus& status);
 
 }  // namespace muster::rendezvous

@@ -164,6 +164,38 @@ TEST(Ranges, ANumberThatNoSignedOneHoldsIsOutOfRange) {
   EXPECT_EQ(OutOfRange(status), "StatusId.seq is 9223372036854775807 or more, not 0 to 4611686018427387904");
 }
 
+// A failure with so many bytes, though none of its texts is too long.
+v1::Failure FailureOf(size_t bytes) {
+  v1::Failure failure;
+  while (failure.ByteSizeLong() < bytes) {
+    v1::Failure* const other = failure.add_others();
+    const size_t left = bytes - failure.ByteSizeLong();
+    other->set_error_text(std::string(std::min<size_t>(left, kMaxFailureText), 'x'));
+    if (failure.ByteSizeLong() > bytes) {
+      const size_t excess = failure.ByteSizeLong() - bytes;
+      other->mutable_error_text()->resize(other->error_text().size() - excess);
+    }
+    if (failure.others_size() == kMaxFailuresSent) break;
+  }
+  return failure;
+}
+
+TEST(Ranges, AFailureOrVerdictMayNotBeTooLargeAsAWhole) {
+  v1::AgentStatus good, bad;
+  *good.mutable_failure() = FailureOf(kMaxFailureBytes);
+  ASSERT_EQ(good.failure().ByteSizeLong(), kMaxFailureBytes);
+  EXPECT_EQ(OutOfRange(good), "");
+  *bad.mutable_failure() = FailureOf(kMaxFailureBytes + 1);
+  EXPECT_EQ(OutOfRange(bad), "AgentStatus.failure has 131073 bytes, not at most 131072");
+  bad.Clear();
+  *bad.mutable_cannot_start() = FailureOf(kMaxFailureBytes + 1);
+  EXPECT_EQ(OutOfRange(bad), "AgentStatus.cannot_start has 131073 bytes, not at most 131072");
+  bad.Clear();
+  bad.mutable_verdict()->set_reason(std::string(kMaxLongText, 'x'));
+  for (int i = 0; i < 3; ++i) *bad.mutable_verdict()->add_other_failures() = FailureOf(kMaxFailureBytes);
+  EXPECT_EQ(OutOfRange(bad).find("AgentStatus.verdict has "), 0u) << OutOfRange(bad);
+}
+
 TEST(Ranges, FactsMayNotBeTooMany) {
   v1::AgentStatus status;
   for (int64_t i = 0; i < kMaxFactsSent; ++i) (*status.mutable_facts())[std::to_string(i)] = "";
