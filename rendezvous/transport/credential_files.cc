@@ -19,14 +19,15 @@ namespace {
 MadeCredentials TokensMade(const std::vector<std::string>& tokens, const std::string& run_id) {
   return {.credentials = TokenCredentials(tokens, run_id),
           .digest = absl::StrJoin(tokens, "\n"),
-          .shown = tokens.size() > 1 ? "both of its tokens" : "its token"};
+          .shown = tokens.size() > 1 ? "both of its tokens" : "its token",
+          .tokens = tokens};
 }
 
 CredentialSource TokenSource(const v1::NodeConfig& config) {
   return {.name = absl::StrCat("the token file ", config.token_file()),
-          .read = [path = config.token_file()]() -> absl::StatusOr<FileTexts> {
+          .read = [path = config.token_file()]() -> absl::StatusOr<FilesRead> {
             ASSIGN_OR_RETURN(SecretFile file, ReadSecretFile(path, FileKind::kSecret, kMaxTokenFileBytes));
-            return FileTexts{std::move(file.text)};
+            return FilesRead{.texts = {std::move(file.text)}, .warning = std::move(file.warning)};
           },
           .make = [run_id = config.run_id()](const FileTexts& texts,
                                              std::optional<absl::Time>) -> absl::StatusOr<MadeCredentials> {
@@ -57,10 +58,11 @@ CredentialSource CertificateSource(const v1::Certificates& files, const PeerName
   paths.clear_key();
   return {
       .name = absl::StrCat("--tls-cert ", files.cert_file()),
-      .read = [paths]() -> absl::StatusOr<FileTexts> {
+      .read = [paths]() -> absl::StatusOr<FilesRead> {
         v1::Certificates newest = paths;
-        RETURN_IF_ERROR(ReadCertificates(&newest));
-        return TextsOf(newest);
+        std::string warning;
+        RETURN_IF_ERROR(ReadCertificates(&newest, &warning));
+        return FilesRead{.texts = TextsOf(newest), .warning = std::move(warning)};
       },
       .make = [name, role](const FileTexts& texts,
                            std::optional<absl::Time> now) { return CertificatesMade(texts, name, role, now); }};
@@ -98,11 +100,12 @@ TlsRole RoleOf(const v1::NodeConfig& config) {
   return config.serves() == v1::NodeConfig::SERVES_YES ? TlsRole::kPrimary : TlsRole::kNode;
 }
 
-absl::Status ReadCertificates(v1::Certificates* files) {
-  const auto read = [](const char* option, const std::string& path, FileKind kind, std::string* text) {
+absl::Status ReadCertificates(v1::Certificates* files, std::string* warning) {
+  const auto read = [warning](const char* option, const std::string& path, FileKind kind, std::string* text) {
     absl::StatusOr<SecretFile> file = ReadSecretFile(path, kind, kMaxCertificateFileBytes);
     if (!file.ok()) return WithContext(file.status(), option + path);
     *text = std::move(file->text);
+    if (warning != nullptr && !file->warning.empty()) *warning = absl::StrCat(option, path, ": ", file->warning);
     return absl::OkStatus();
   };
   RETURN_IF_ERROR(read("--tls-cert ", files->cert_file(), FileKind::kPublic, files->mutable_cert()));

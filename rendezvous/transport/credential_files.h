@@ -35,8 +35,8 @@ absl::StatusOr<std::shared_ptr<LiveCredentials>> CredentialsFrom(const v1::NodeC
 TlsRole RoleOf(const v1::NodeConfig& config);
 
 // Reads what the files hold into the message. Blocks, perhaps for ever. Errors: those of ReadSecretFile, with the
-// option and the file.
-absl::Status ReadCertificates(v1::Certificates* files);
+// option and the file. warning: see SecretFile; only the key can cause one. May be null.
+absl::Status ReadCertificates(v1::Certificates* files, std::string* warning = nullptr);
 
 // Whether a node can begin with the certificates of its configuration. FailedPrecondition: what is wrong, and what
 // to do; InvalidArgument: the name is wrong.

@@ -1,18 +1,39 @@
 #include "rendezvous/transport/credential_news.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
 namespace muster::rendezvous {
 
-CredentialNews::Outcome CredentialNews::OnRead(const absl::StatusOr<FileTexts>& texts, absl::Time now) {
-  const bool same = texts.ok() ? unreadable_.ok() && newest_ == *texts : unreadable_ == texts.status();
-  if (same) return {};
-  unreadable_ = texts.status();
-  if (!texts.ok()) return Complain(texts.status());
-  newest_ = *texts;
-  absl::StatusOr<MadeCredentials> made = source_.make(*texts, now);
+namespace {
+
+// Whoever has only the tokens before, and whoever has only the new ones, do not get to each other.
+bool IsDisjoint(const std::vector<std::string>& before, const std::vector<std::string>& now) {
+  return !before.empty() && !now.empty() &&
+         std::find_first_of(before.begin(), before.end(), now.begin(), now.end()) == before.end();
+}
+
+}  // namespace
+
+CredentialNews::Outcome CredentialNews::OnRead(const absl::StatusOr<FilesRead>& read, absl::Time now) {
+  if (!read.ok()) {
+    if (std::exchange(unreadable_, read.status()) == read.status()) return {};
+    return Complain(read.status());
+  }
+  Outcome outcome = OnTexts(read->texts, now);
+  const bool is_new = warning_.has_value() && *warning_ != read->warning && !read->warning.empty();
+  if (is_new) outcome.notes.push_back({Severity::kWarning, absl::StrCat(source_.name, ": ", read->warning)});
+  warning_ = read->warning;
+  return outcome;
+}
+
+CredentialNews::Outcome CredentialNews::OnTexts(const FileTexts& texts, absl::Time now) {
+  const bool was_readable = std::exchange(unreadable_, absl::OkStatus()).ok();
+  if (was_readable && newest_ == texts) return {};
+  newest_ = texts;
+  absl::StatusOr<MadeCredentials> made = source_.make(texts, now);
   if (!made.ok()) return Complain(made.status());
   const bool was_bad = std::exchange(bad_, false);
   if (made->digest == in_use_) {
@@ -23,10 +44,19 @@ CredentialNews::Outcome CredentialNews::OnRead(const absl::StatusOr<FileTexts>& 
   in_use_ = made->digest;
   validity_ = made->validity;
   age_said_ = Age::kGood;
-  return {.next = std::move(made->credentials),
-          .texts = *texts,
-          .notes = {{Severity::kInfo,
-                     absl::StrCat(source_.name, ": it has changed: new connections use ", made->shown)}}};
+  Outcome outcome{.next = std::move(made->credentials), .texts = texts, .notes = {}};
+  outcome.notes.push_back(
+      {Severity::kInfo, absl::StrCat(source_.name, ": it has changed: new connections use ", made->shown)});
+  if (IsDisjoint(tokens_, made->tokens)) {
+    outcome.notes.push_back(
+        {Severity::kWarning,
+         absl::StrCat(source_.name,
+                      ": it has no token of before: nodes whose file has only the old one cannot "
+                      "connect to those that have the new one; next time keep the old token on "
+                      "the second line until all nodes have both")});
+  }
+  tokens_ = std::move(made->tokens);
+  return outcome;
 }
 
 std::vector<Note> CredentialNews::OnTime(absl::Time now) {

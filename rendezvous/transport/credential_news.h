@@ -18,10 +18,16 @@ namespace muster::rendezvous {
 
 using FileTexts = std::vector<std::string>;  // one for each file
 
+struct FilesRead {
+  FileTexts texts;
+  std::string warning = {};  // of a file that can be used, but should not be as it is; empty: none
+};
+
 struct MadeCredentials {
   std::shared_ptr<const Credentials> credentials;
-  std::string digest;  // the same for the same credentials, whatever blanks are around them
-  std::string shown;   // for people: "its token", never a secret
+  std::string digest;                    // the same for the same credentials, whatever blanks are around them
+  std::string shown;                     // for people: "its token", never a secret
+  std::vector<std::string> tokens = {};  // none: they are certificates
   Validity validity = {};
 };
 
@@ -29,7 +35,7 @@ struct MadeCredentials {
 struct CredentialSource {
   std::string name;  // "--token-file /run/token"
   // Blocks, perhaps for ever. Errors do not contain the name.
-  std::function<absl::StatusOr<FileTexts>()> read;
+  std::function<absl::StatusOr<FilesRead>()> read;
   // FailedPrecondition: what is wrong with the texts, and what to do. now: nullopt: dates do not count. Pure.
   std::function<absl::StatusOr<MadeCredentials>(const FileTexts& texts, std::optional<absl::Time> now)> make;
 };
@@ -44,22 +50,25 @@ class CredentialNews {
 
   // in_use: those that the process has begun with.
   CredentialNews(CredentialSource source, const MadeCredentials& in_use)
-      : source_(std::move(source)), in_use_(in_use.digest), validity_(in_use.validity) {}
+      : source_(std::move(source)), in_use_(in_use.digest), tokens_(in_use.tokens), validity_(in_use.validity) {}
 
   const CredentialSource& source() const { return source_; }
 
   // What the files hold now, or why they cannot be read. The same as before has no outcome, so that each change is
   // logged once.
-  Outcome OnRead(const absl::StatusOr<FileTexts>& texts, absl::Time now);
+  Outcome OnRead(const absl::StatusOr<FilesRead>& read, absl::Time now);
   // Says once that those in use are about to expire, and once that they have.
   std::vector<Note> OnTime(absl::Time now);
 
  private:
+  Outcome OnTexts(const FileTexts& texts, absl::Time now);
   Outcome Complain(const absl::Status& why);
 
   const CredentialSource source_;
-  std::string in_use_;  // digest
-  Validity validity_;   // of those in use
+  std::string in_use_;                  // digest
+  std::vector<std::string> tokens_;     // of those in use
+  Validity validity_;                   // of those in use
+  std::optional<std::string> warning_;  // of the newest reading; that of the first one was said at the start
   Age age_said_ = Age::kGood;
   FileTexts newest_;         // good or bad
   absl::Status unreadable_;  // the newest reading failed, and why

@@ -46,7 +46,7 @@ class CredentialWatch {
   const std::shared_ptr<LiveCredentials>& credentials() const { return live_; }
 
  private:
-  using Texts = absl::StatusOr<FileTexts>;
+  using Texts = absl::StatusOr<FilesRead>;
 
   void Poll();
   void Await(absl::Duration pause, void (CredentialWatch::*then)());

@@ -6,16 +6,25 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "base/status_macros.h"
 
 namespace muster::rendezvous {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 constexpr absl::Time kNow = absl::UnixEpoch();
 const Validity kLife{.from = kNow, .until = kNow + absl::Hours(240)};
+
+// "tokens a b" has two; other texts are of certificates.
+std::vector<std::string> TokensIn(absl::string_view text) {
+  if (!absl::ConsumePrefix(&text, "tokens ")) return {};
+  return absl::StrSplit(text, ' ', absl::SkipEmpty());
+}
 
 // The text "bad ..." makes no credentials.
 CredentialSource Source() {
@@ -23,18 +32,19 @@ CredentialSource Source() {
           .read = nullptr,
           .make = [](const FileTexts& texts, std::optional<absl::Time>) -> absl::StatusOr<MadeCredentials> {
             if (texts.front().starts_with("bad")) return absl::FailedPreconditionError(texts.front());
-            return MadeCredentials{TokenCredentials({texts.front()}, "run"),
-                                   std::string(absl::StripTrailingAsciiWhitespace(texts.front())),
-                                   "the new one",
-                                   {.from = kNow, .until = kNow + absl::Hours(480)}};
+            return MadeCredentials{.credentials = TokenCredentials({texts.front()}, "run"),
+                                   .digest = std::string(absl::StripTrailingAsciiWhitespace(texts.front())),
+                                   .shown = "the new one",
+                                   .tokens = TokensIn(texts.front()),
+                                   .validity = {.from = kNow, .until = kNow + absl::Hours(480)}};
           }};
 }
 
 class CredentialNewsTest : public ::testing::Test {
  protected:
   // The lines; a star is before those that come with new credentials.
-  std::vector<std::string> Read(const absl::StatusOr<FileTexts>& texts) {
-    const CredentialNews::Outcome outcome = news_.OnRead(texts, kNow);
+  std::vector<std::string> Read(const absl::StatusOr<FilesRead>& read) {
+    const CredentialNews::Outcome outcome = news_.OnRead(read, kNow);
     std::vector<std::string> lines;
     for (const Note& note : outcome.notes) {
       const char* const severity = note.severity == Severity::kInfo ? "info: " : "warning: ";
@@ -43,7 +53,9 @@ class CredentialNewsTest : public ::testing::Test {
     if (lines.empty() && outcome.next != nullptr) lines.emplace_back("replaced without a line");
     return lines;
   }
-  std::vector<std::string> Read(const std::string& text) { return Read(FileTexts{text}); }
+  std::vector<std::string> Read(const std::string& text, const std::string& warning = "") {
+    return Read(FilesRead{{text}, warning});
+  }
 
   std::vector<std::string> Later(absl::Duration time) {
     std::vector<std::string> lines;
@@ -53,7 +65,8 @@ class CredentialNewsTest : public ::testing::Test {
     return lines;
   }
 
-  CredentialNews news_{Source(), {.credentials = nullptr, .digest = "first", .shown = "", .validity = kLife}};
+  CredentialNews news_{Source(),
+                       {.credentials = nullptr, .digest = "first", .shown = "", .tokens = {}, .validity = kLife}};
 };
 
 constexpr char kNewLine[] = "* info: the file f: it has changed: new connections use the new one";
@@ -91,6 +104,23 @@ TEST_F(CredentialNewsTest, ACorrectedFileIsNamed) {
   EXPECT_THAT(Read("first"), ElementsAre("info: the file f: it is as before again"));
   Read("bad");
   EXPECT_THAT(Read("second"), ElementsAre(kNewLine));
+}
+
+TEST_F(CredentialNewsTest, TokensThatLeaveNoneOfThoseBeforeAreAWarning) {
+  Read("tokens new old");
+  EXPECT_THAT(Read("tokens new"), ElementsAre(kNewLine));
+  EXPECT_THAT(Read("tokens newer new"), ElementsAre(kNewLine));
+  const std::vector<std::string> lines = Read("tokens other");
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0], kNewLine);
+  EXPECT_THAT(lines[1], HasSubstr("warning: the file f: it has no token of before: nodes whose file has only"));
+}
+
+TEST_F(CredentialNewsTest, AFileThatBecomesReadableByAllIsNamedOnce) {
+  EXPECT_THAT(Read("first", "all can read it"), IsEmpty()) << "said at the start";
+  EXPECT_THAT(Read("first", ""), IsEmpty());
+  EXPECT_THAT(Read("first", "all can read it"), ElementsAre("warning: the file f: all can read it"));
+  EXPECT_THAT(Read("first", "all can read it"), IsEmpty());
 }
 
 TEST_F(CredentialNewsTest, AnEndIsNamedOnceBeforeAndOnceAfter) {
