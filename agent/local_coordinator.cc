@@ -34,8 +34,7 @@ absl::Status LocalCoordinator::TryToListen() {
   absl::Status status = service_->Listen(rendezvous::ServerOptionsFrom(config_, credentials_, host_id_));
   listens_ = status.ok();
   if (!listens_ || has_met_others_) return status;
-  for (const std::string& warning : rendezvous::ServingWarnings(config_))
-    Log(Severity::kWarning, "agent", warning);
+  for (const Note& note : rendezvous::ServingNotes(config_)) Log("agent", note);
   return status;
 }
 

@@ -127,7 +127,7 @@ class CoordinatorProcess {
     if (status.ok()) {
       port_ = service_->port();
       port_retry_.OnListening();
-      for (const std::string& warning : ServingWarnings(config_)) Log(Severity::kWarning, kPart, warning);
+      for (const Note& note : ServingNotes(config_)) Log(kPart, note);
       Log(Severity::kInfo, kPart,
           "listening on " + options.listen.host + ", port " + std::to_string(service_->port()) + ", for run " +
               config_.run_id());

@@ -14,14 +14,6 @@ constexpr char kAnywhere[] = "192.0.2.1";  // reserved for documentation; nothin
 constexpr size_t kDescriptorsOfNode = 3;   // its connection, and the two ends between gate and gRPC
 constexpr size_t kSpareDescriptors = 128;  // of the process itself, and for connections that end or begin
 
-std::string WarningWithoutToken(const v1::NodeConfig& config) {
-  const bool proves = !config.tokens().empty() || config.has_certificates();
-  if (proves || config.loopback_only() || config.single_node()) return "";
-  return absl::StrCat("no token is set: whoever reaches port ", config.primary().port(),
-                      " of this machine can join this job and end it; set MUSTER_TOKEN on all nodes (muster token "
-                      "prints one)");
-}
-
 }  // namespace
 
 absl::Duration LeaseOf(const v1::NodeConfig& config) {
@@ -49,11 +41,29 @@ std::string WarningOfFewDescriptors(const v1::NodeConfig& config, size_t limit) 
                       needed, ")");
 }
 
-std::vector<std::string> ServingWarnings(const v1::NodeConfig& config) {
-  std::vector<std::string> warnings = {WarningWithoutToken(config),
-                                       WarningOfFewDescriptors(config, DescriptorLimit())};
-  std::erase(warnings, "");
-  return warnings;
+std::optional<Note> NoteOfProtection(const v1::NodeConfig& config) {
+  if (config.loopback_only() || config.single_node()) return std::nullopt;
+  if (config.has_certificates()) {
+    return Note{Severity::kInfo,
+                absl::StrCat("only nodes with a certificate from ", config.certificates().ca_file(),
+                             " are let in, and their connections to this port are encrypted")};
+  }
+  if (!config.tokens().empty()) {
+    return Note{Severity::kInfo,
+                "only nodes with the job's token are let in, and their connections to this port are encrypted"};
+  }
+  return Note{Severity::kWarning,
+              absl::StrCat("no token is set: whoever reaches port ", config.primary().port(),
+                           " of this machine can join this job and end it; give all nodes the same one with "
+                           "--token-file or MUSTER_TOKEN (muster token prints one)")};
+}
+
+std::vector<Note> ServingNotes(const v1::NodeConfig& config) {
+  std::vector<Note> notes;
+  if (std::optional<Note> protection = NoteOfProtection(config)) notes.push_back(*std::move(protection));
+  std::string few = WarningOfFewDescriptors(config, DescriptorLimit());
+  if (!few.empty()) notes.push_back({Severity::kWarning, std::move(few)});
+  return notes;
 }
 
 Identity IdentityOf(const v1::NodeConfig& config) {

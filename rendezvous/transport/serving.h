@@ -3,10 +3,12 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/crypto/identity.h"
+#include "base/note.h"
 #include "muster/v1/host.pb.h"
 #include "rendezvous/transport/dialing.h"
 #include "rendezvous/transport/server.h"
@@ -23,9 +25,12 @@ Identity IdentityOf(const v1::NodeConfig& config);
 // The way to the coordinator of this job.
 DialPlan DialPlanFrom(const v1::NodeConfig& config, std::shared_ptr<const LiveCredentials> credentials);
 
-// What a coordinator says to people once it listens: that it has no token though other machines reach it, or that
-// it may open too few descriptors.
-std::vector<std::string> ServingWarnings(const v1::NodeConfig& config);
+// What a coordinator says to people once it listens: how the job is protected, or that it is not though other
+// machines reach it; that it may open too few descriptors.
+std::vector<Note> ServingNotes(const v1::NodeConfig& config);
+
+// The same without the second; nullopt: no other machine reaches it.
+std::optional<Note> NoteOfProtection(const v1::NodeConfig& config);
 
 // limit: how many descriptors the process may open. Empty: enough for all nodes of the job.
 std::string WarningOfFewDescriptors(const v1::NodeConfig& config, size_t limit);

@@ -28,5 +28,27 @@ TEST(ServingTest, ANodeAloneNeedsNoDescriptorsForOthers) {
   EXPECT_EQ(WarningOfFewDescriptors(config, 64), "");
 }
 
+TEST(ServingTest, ACoordinatorSaysHowItsJobIsProtected) {
+  v1::NodeConfig config = JobOf(2);
+  config.mutable_primary()->set_port(29500);
+  EXPECT_EQ(NoteOfProtection(config)->severity, Severity::kWarning);
+  EXPECT_THAT(NoteOfProtection(config)->text, HasSubstr("whoever reaches port 29500"));
+  config.add_tokens("secret");
+  EXPECT_EQ(NoteOfProtection(config)->severity, Severity::kInfo);
+  EXPECT_THAT(NoteOfProtection(config)->text, HasSubstr("only nodes with the job's token"));
+  config.clear_tokens();
+  config.mutable_certificates()->set_ca_file("/run/ca.pem");
+  EXPECT_THAT(NoteOfProtection(config)->text, HasSubstr("a certificate from /run/ca.pem"));
+}
+
+TEST(ServingTest, WhereNoOtherMachineReachesItProtectionIsNotMentioned) {
+  v1::NodeConfig config = JobOf(2);
+  config.set_loopback_only(true);
+  EXPECT_EQ(NoteOfProtection(config), std::nullopt);
+  config = JobOf(1);
+  config.set_single_node(true);
+  EXPECT_EQ(NoteOfProtection(config), std::nullopt);
+}
+
 }  // namespace
 }  // namespace muster::rendezvous
