@@ -73,16 +73,25 @@ v1::AgentStatus Liars::Draw(const CoordinatorHome& home, const Liar& liar) {
   status.set_live_workers(static_cast<int>(prng_.Below(2)));
   status.set_outcome(static_cast<v1::Outcome>(prng_.Below(v1::Outcome_ARRAYSIZE)));
   if (prng_.Chance(75)) *status.mutable_last() = DrawRound(home, liar);
-  // The word of a lone witness is believed: docs/security.md.
   if (!SomeoneKnowsARound(home)) {
-    status.clear_last();
+    DrawAsFirst(&status);
     return status;
   }
+  if (home.core.job().greatest.owned) true_number_ = std::max(true_number_, home.core.greatest().id().number());
   if (prng_.Chance(25)) {
     status.mutable_verdict()->set_digest(1 + prng_.Below(3));
     status.mutable_verdict()->set_origin("muster");
   }
   return status;
+}
+
+// It comes before whoever knows the true round. The word of a lone witness of success is believed, and whoever names
+// a round beyond the true one is taken for the only one that knows it (docs/security.md): so it names an older one,
+// and no success.
+void Liars::DrawAsFirst(v1::AgentStatus* status) {
+  if (!status->has_last() || true_number_ < 2) return status->clear_last();
+  status->mutable_last()->mutable_id()->set_number(1 + prng_.Below(true_number_ - 1));
+  if (status->outcome() == v1::OUTCOME_SUCCEEDED) status->set_outcome(v1::OUTCOME_FAILED);
 }
 
 // The newest round, of which it claims any part, or a later one of its own.

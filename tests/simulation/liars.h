@@ -29,12 +29,14 @@ class Liars {
 
   void Connect(CoordinatorHome* home, Liar* liar);
   v1::AgentStatus Draw(const CoordinatorHome& home, const Liar& liar);
+  void DrawAsFirst(v1::AgentStatus* status);
   v1::Round DrawRound(const CoordinatorHome& home, const Liar& liar);
 
   Environment* env_;
   Cluster* cluster_;
   Prng prng_;
   std::array<Liar, 3> liars_;
+  uint64_t true_number_ = 0;  // the greatest of a round that a coordinator has made, as far as they know
 };
 
 }  // namespace muster::simulation
