@@ -85,9 +85,9 @@ v1::AgentStatus Liars::Draw(const CoordinatorHome& home, const Liar& liar) {
   return status;
 }
 
-// It comes before whoever knows the true round. The word of a lone witness of success is believed, and whoever names
-// a round beyond the true one is taken for the only one that knows it (docs/security.md): so it names an older one,
-// and no success.
+// It comes before whoever knows the true round. The word of a lone witness of success is believed, and whoever
+// names a round beyond the true one is taken for the only one that knows it (docs/security.md): so it names an
+// older one, and no success.
 void Liars::DrawAsFirst(v1::AgentStatus* status) {
   if (!status->has_last() || true_number_ < 2) return status->clear_last();
   status->mutable_last()->mutable_id()->set_number(1 + prng_.Below(true_number_ - 1));
