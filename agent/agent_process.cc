@@ -31,6 +31,7 @@
 #include "base/io/bounded_call.h"
 #include "base/io/event_loop.h"
 #include "base/io/framed_link.h"
+#include "base/io/read_to_end.h"
 #include "base/io/temporary_folder.h"
 #include "base/proc/dead_hosts.h"
 #include "base/proc/process_setup.h"
@@ -69,11 +70,13 @@ std::string TakeVariable(const char* name) {
   return value;
 }
 
-// The host in another container does not know the token: the sidecar has put it into the environment.
-void TakeOwnCredentials(v1::NodeConfig* config) {
+// The host in another container does not know the token: the sidecar hands it over.
+void TakeOwnCredentials(int tokens_fd, v1::NodeConfig* config) {
   config->clear_tokens();
   config->clear_certificates();
-  const absl::StatusOr<std::vector<std::string>> tokens = ParseTokens(TakeVariable(kTokenVariable));
+  std::string text;
+  if (tokens_fd >= 0 && ReadToEnd(tokens_fd, kMaxTokenFileBytes, &text) != 0) text.clear();
+  const absl::StatusOr<std::vector<std::string>> tokens = ParseTokens(text);
   if (tokens.ok()) config->mutable_tokens()->Assign(tokens->begin(), tokens->end());
   config->set_token_file(TakeVariable(kTokenFileVariable));
   v1::Certificates files;
@@ -198,6 +201,7 @@ AgentProcess::~AgentProcess() {
   session_.reset();
   coordinator_.reset();
   if (host_pidfd_ >= 0) close(host_pidfd_);
+  if (start_.tokens_fd >= 0) close(start_.tokens_fd);
   InitLog({});
 }
 
@@ -279,7 +283,7 @@ bool AgentProcess::Begin(const v1::HostStatus& first) {
            .json = given.log_json(),
            .run_id = given.run_id(),
            .host = given.hostname()});
-  if (start_.by_sidecar) TakeOwnCredentials(host_.mutable_config());
+  if (start_.by_sidecar) TakeOwnCredentials(start_.tokens_fd, host_.mutable_config());
   config_ = host_.config();
   UpdateLogContext(host_.memory().last());
   if (!TakeCredentials()) return false;

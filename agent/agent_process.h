@@ -7,6 +7,7 @@ namespace muster::agent {
 struct AgentStart {
   int fd = -1;           // the link to the host
   int host_end_fd = -1;  // readable once every process of a host in another container has ended; -1: none
+  int tokens_fd = -1;    // a sidecar's tokens, one a line, to the end of a socket; -1: no sidecar has started it
   // A sidecar has started it. Not what the host says of itself: then it could have the agent dial without the
   // credentials that are the sidecar's.
   bool by_sidecar = false;

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -47,6 +48,7 @@ constexpr size_t kMaxResultBytes = 4096;  // of the file that a host has left
 constexpr int kMaxChallenges = 4;         // in one call: each change of the host's token file causes one
 constexpr int kLinkFd = 3;
 constexpr int kHostEndFd = 4;
+constexpr int kTokensFd = 5;
 
 bool AsksToEnd(int signal) {
   return signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT;
@@ -68,6 +70,22 @@ struct Exchange {
   IncomingFrame in;
   bool sent = false;
 };
+
+// A socket from which the text can be read, up to its end. An agent gets its tokens by one: until it is private, /proc
+// shows its environment to every process of its user, and lets them open its pipes and files, but no socket. The
+// descriptor is above those that an agent has by number.
+absl::StatusOr<OwnedFd> SocketWith(const std::string& text) {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+    return absl::ErrnoToStatus(errno, "creating a socket pair");
+  }
+  const OwnedFd reading(ends[0]), writing(ends[1]);
+  const ssize_t sent = send(writing.get(), text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (sent != static_cast<ssize_t>(text.size())) return absl::ErrnoToStatus(errno, "handing the tokens over");
+  OwnedFd moved(fcntl(reading.get(), F_DUPFD_CLOEXEC, kTokensFd + 1));
+  if (!moved.valid()) return absl::ErrnoToStatus(errno, "copying a descriptor");
+  return moved;
+}
 
 // Lives on the loop thread.
 class SidecarProcess {
@@ -281,10 +299,10 @@ void SidecarProcess::Apply(const StartAgentOver&) {
 }
 
 absl::Status SidecarProcess::StartAgent() {
-  // Both are moved out of the way first: dup2 onto itself would keep close-on-exec.
-  const OwnedFd socket(fcntl(agents_.connection.get(), F_DUPFD_CLOEXEC, kHostEndFd + 1));
-  const OwnedFd end(agents_.host_end.valid() ? fcntl(agents_.host_end.get(), F_DUPFD_CLOEXEC, kHostEndFd + 1)
-                                             : -1);
+  // All are moved out of the way first: dup2 onto itself would keep close-on-exec.
+  const OwnedFd socket(fcntl(agents_.connection.get(), F_DUPFD_CLOEXEC, kTokensFd + 1));
+  const OwnedFd end(agents_.host_end.valid() ? fcntl(agents_.host_end.get(), F_DUPFD_CLOEXEC, kTokensFd + 1) : -1);
+  ASSIGN_OR_RETURN(const OwnedFd tokens, SocketWith(options_.tokens));
   if (!socket.valid() || end.valid() != agents_.host_end.valid()) {
     return absl::ErrnoToStatus(errno, "copying a descriptor");
   }
@@ -298,6 +316,8 @@ absl::Status SidecarProcess::StartAgent() {
     posix_spawn_file_actions_adddup2(&actions, end.get(), kHostEndFd);
     words.insert(words.end(), {"--host-end", absl::StrCat(kHostEndFd)});
   }
+  posix_spawn_file_actions_adddup2(&actions, tokens.get(), kTokensFd);
+  words.insert(words.end(), {"--tokens", absl::StrCat(kTokensFd)});
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);

@@ -29,6 +29,7 @@ struct AgentWords {
   int fd = -1;        // the link to the host
   int host_end = -1;  // shows the end of a host in another container
   int sidecar = -1;   // pid of the process that the agent must not outlive
+  int tokens = -1;    // a socket with the sidecar's tokens
 };
 
 // Nothing for any other command line.
@@ -38,6 +39,7 @@ std::optional<AgentWords> ReadAgentWords(const std::vector<std::string>& words) 
     int* const target = words[i] == "--fd"         ? &read.fd
                         : words[i] == "--host-end" ? &read.host_end
                         : words[i] == "--sidecar"  ? &read.sidecar
+                        : words[i] == "--tokens"   ? &read.tokens
                                                    : nullptr;
     if (target == nullptr || i + 1 == words.size()) return std::nullopt;
     *target = ParseInteger(words[i + 1], {0, INT_MAX}).value_or(-1);
@@ -47,16 +49,20 @@ std::optional<AgentWords> ReadAgentWords(const std::vector<std::string>& words) 
   struct stat link;
   const bool linked = read.fd >= 0 && fstat(read.fd, &link) == 0 && S_ISSOCK(link.st_mode);
   if (!linked || (read.host_end >= 0 && !is_open(read.host_end))) return std::nullopt;
+  if (read.tokens >= 0 && !is_open(read.tokens)) return std::nullopt;
   return read;
 }
 
-// `muster agent --fd N [--host-end N --sidecar PID]`, started by the host or by a sidecar.
+// `muster agent --fd N [--host-end N --sidecar PID --tokens N]`, started by the host or by a sidecar.
 int AgentCommand(int argc, char** argv) {
   const std::optional<AgentWords> words = ReadAgentWords({argv + 2, argv + argc});
   if (!words) return Complain(absl::InvalidArgumentError("agent is an internal command; see muster --help"));
   PrepareProcess();
   if (words->sidecar >= 0) EndWithParent(words->sidecar);
-  return agent::RunAgent({.fd = words->fd, .host_end_fd = words->host_end, .by_sidecar = words->sidecar >= 0});
+  return agent::RunAgent({.fd = words->fd,
+                          .host_end_fd = words->host_end,
+                          .tokens_fd = words->tokens,
+                          .by_sidecar = words->sidecar >= 0});
 }
 
 // Whether muster was called by a link of this name, such as torchrun or deepspeed.

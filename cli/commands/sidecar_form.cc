@@ -85,14 +85,13 @@ absl::Status TakeCertificates(const MembershipSettings& s, bool has_tokens, std:
   return take(*s.tls_ca, FileKind::kPublic, kTlsCaVariable);
 }
 
-// The agents of this sidecar find the tokens in their environment. Options were checked.
+// Options were checked. The agents of this sidecar find the files' names in their environment.
 absl::Status TakeTokens(const Settings& settings, const Environment& environment, agent::SidecarOptions* options,
                         std::string* warning) {
   ASSIGN_OR_RETURN(const OwnTokens own, TokensOf(settings.membership.token_file, environment, ReadSecretFile));
   options->tokens = absl::StrJoin(own.tokens, "\n");
   options->token_file = own.file;
   *warning = own.warning;
-  if (!own.tokens.empty()) setenv(kTokenVariable, options->tokens.c_str(), 1);
   setenv(kTokenFileVariable, own.file.c_str(), 1);
   return TakeCertificates(settings.membership, !own.tokens.empty(), warning);
 }
@@ -174,7 +173,6 @@ int RunAsSidecar(const absl::StatusOr<CommandLine>& line, const Environment& env
     options.first_wait = kProblemWait;
   }
   PrepareProcess();
-  // Its agents' environment has them, too: each is private before it takes them out of there.
   const bool has_certificates = std::getenv(kTlsKeyVariable) != nullptr;
   if (!options.tokens.empty() || has_certificates) KeepMemoryPrivate();
   InitLog(log);

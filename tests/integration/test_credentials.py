@@ -1,5 +1,6 @@
 """Tokens and certificates: what a file must be like, and that it can be replaced while a job runs."""
 import os
+import pathlib
 import shutil
 import subprocess
 import sys
@@ -348,6 +349,9 @@ class TwoContainers(ClusterTest):
             for pod in job.pods:
                 wait_until("the new tokens", lambda: pod.sidecar.said(f"it has changed: new connections use {shown}"))
         pod = job.pods[1]
+        kill(pod.agent())
+        wait_until("a new agent", lambda: pod.sidecar.said("has reconnected to the coordinator"))
+        self.assertNotIn(b"MUSTER_TOKEN=", pathlib.Path(f"/proc/{pod.agent()}/environ").read_bytes())
         self.replace_sidecar(pod, token(job, 1))
         self.assertTrue(pod.training.said("the token file .*/token1 has changed"))
         self.check_undisturbed(job, starts)
