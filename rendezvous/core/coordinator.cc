@@ -120,8 +120,8 @@ void Coordinator::OnTick(BootTime now, Effects* out) {
   announcements_.OnTick(now, job_, out);
 }
 
-void Coordinator::OnTurnedAway(BootTime, const std::string& address, const std::string& reason, Effects* out) {
-  job_.refusals.NoteTurnedAway(absl::StrCat("a node at ", address.empty() ? "an unknown address" : address),
+void Coordinator::OnTurnedAway(BootTime now, const std::string& address, const std::string& reason, Effects* out) {
+  job_.refusals.NoteTurnedAway(now, absl::StrCat("a node at ", address.empty() ? "an unknown address" : address),
                                reason, out);
 }
 
@@ -134,7 +134,7 @@ void Coordinator::NoticeLateness(BootTime now) {
 // Refuses strangers, ignores statuses that are out of order, and follows epochs. False: the status is ignored.
 bool Coordinator::Admit(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out) {
   if (const std::optional<Refusal> refusal = WhyRefused(now, job_, stream, status)) {
-    Refuse(stream, status, *refusal, out);
+    Refuse(now, stream, status, *refusal, out);
     return false;
   }
   if (status.host_id().empty()) return false;
@@ -153,8 +153,9 @@ bool Coordinator::Admit(BootTime now, StreamId stream, const v1::AgentStatus& st
 }
 
 // The directive says nothing else: a stranger learns nothing of the job.
-void Coordinator::Refuse(StreamId stream, const v1::AgentStatus& status, const Refusal& refusal, Effects* out) {
-  job_.refusals.NoteRefused(stream, Foreign(status.hostname()), refusal.reason, out);
+void Coordinator::Refuse(BootTime now, StreamId stream, const v1::AgentStatus& status, const Refusal& refusal,
+                         Effects* out) {
+  job_.refusals.NoteRefused(now, stream, Foreign(status.hostname()), refusal.reason, out);
   v1::Directive directive;
   directive.set_protocol(kProtocol);
   directive.mutable_refused()->set_exit_code(refusal.exit_code);

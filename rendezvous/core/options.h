@@ -47,8 +47,9 @@ inline constexpr int kMaxUnusableNamed = 3;     // in the reason for waiting; mo
 inline constexpr size_t kMaxTroubleText = 512;  // bytes of the reason why a node is unusable
 inline constexpr size_t kMaxForeignText = 128;  // bytes of a text from a node that may be a stranger
 inline constexpr size_t kMaxRefusalsNamed = 3;  // refused nodes named in the reason for waiting
-inline constexpr size_t kMaxRefusalsLogged = 64;  // of each kind (by token, by status), in a coordinator's life
-inline constexpr size_t kMaxRivalsTold = 64;      // logged nodes that claim a place which a live node holds
+inline constexpr size_t kMaxRefusalsLogged = 64;  // of each kind (by token, by status), in kRefusalsLoggedAgain
+inline constexpr absl::Duration kRefusalsLoggedAgain = absl::Minutes(10);
+inline constexpr size_t kMaxRivalsTold = 64;  // logged nodes that claim a place which a live node holds
 // The holder of a place is alive if it sends a status this long after another node claimed the place: by then a
 // dead holder's last status has arrived.
 inline constexpr absl::Duration kRivalAfter = absl::Seconds(1);

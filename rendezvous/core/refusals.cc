@@ -8,15 +8,17 @@
 
 namespace muster::rendezvous {
 
-void Refusals::NoteRefused(StreamId stream, const std::string& name, const std::string& reason, Effects* out) {
-  if (streams_.insert(stream).second) Note(name, reason, &refused_, out);
+void Refusals::NoteRefused(BootTime now, StreamId stream, const std::string& name, const std::string& reason,
+                           Effects* out) {
+  if (streams_.insert(stream).second) Note(now, name, reason, &refused_, out);
 }
 
-void Refusals::NoteTurnedAway(const std::string& name, const std::string& reason, Effects* out) {
-  Note(name, reason, &turned_away_, out);
+void Refusals::NoteTurnedAway(BootTime now, const std::string& name, const std::string& reason, Effects* out) {
+  Note(now, name, reason, &turned_away_, out);
 }
 
-void Refusals::Note(const std::string& name, const std::string& reason, Logged* logged, Effects* out) {
+void Refusals::Note(BootTime now, const std::string& name, const std::string& reason, Logged* logged,
+                    Effects* out) {
   const std::string whom = absl::StrCat(name, " (", reason, ")");
   const bool named = std::find(named_.begin(), named_.end(), whom) != named_.end();
   if (!named && named_.size() < kMaxRefusalsNamed) {
@@ -24,11 +26,17 @@ void Refusals::Note(const std::string& name, const std::string& reason, Logged* 
   } else if (!named) {
     more_ = true;
   }
-  if (logged->size() >= kMaxRefusalsLogged || !logged->insert(whom).second) return;
+  // Begins anew now and then, so that strangers cannot hide the refusal of a node by being refused themselves.
+  const bool full = logged->whom.size() >= kMaxRefusalsLogged;
+  if (full && now >= logged->since + kRefusalsLoggedAgain) logged->whom.clear();
+  if (logged->whom.empty()) logged->since = now;
+  if (logged->whom.size() >= kMaxRefusalsLogged || !logged->whom.insert(whom).second) return;
   Say(Severity::kWarning, absl::StrCat("refused ", name, ": ", reason), out, {.event = events::kNodeRefused});
-  if (logged->size() == kMaxRefusalsLogged) {
+  if (logged->whom.size() == kMaxRefusalsLogged) {
     Say(Severity::kWarning,
-        absl::StrCat(kMaxRefusalsLogged, " refusals of this kind were logged; further ones are not logged"), out);
+        absl::StrCat(kMaxRefusalsLogged, " refusals of this kind were logged; further ones are logged from ",
+                     absl::FormatDuration(logged->since + kRefusalsLoggedAgain - now), " on"),
+        out);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/time.h"
 #include "rendezvous/core/effects.h"
 
 namespace muster::rendezvous {
@@ -13,9 +14,10 @@ namespace muster::rendezvous {
 class Refusals {
  public:
   // The core refused this stream's status; one line for each stream. name: shown, so cut and made one line.
-  void NoteRefused(StreamId stream, const std::string& name, const std::string& reason, Effects* out);
+  void NoteRefused(BootTime now, StreamId stream, const std::string& name, const std::string& reason,
+                   Effects* out);
   // The shell rejected a connection before its first status.
-  void NoteTurnedAway(const std::string& name, const std::string& reason, Effects* out);
+  void NoteTurnedAway(BootTime now, const std::string& name, const std::string& reason, Effects* out);
   void ForgetStream(StreamId stream) { streams_.erase(stream); }
   void BeginRound();  // waiting nodes hear of refusals since the last round started
 
@@ -24,15 +26,18 @@ class Refusals {
   std::string Describe() const;
 
  private:
-  using Logged = std::set<std::string>;  // "NAME (reason)"; at most kMaxRefusalsLogged
+  struct Logged {
+    std::set<std::string> whom;  // "NAME (reason)"; at most kMaxRefusalsLogged
+    BootTime since;              // when the first of them was logged
+  };
 
-  void Note(const std::string& name, const std::string& reason, Logged* logged, Effects* out);
+  void Note(BootTime now, const std::string& name, const std::string& reason, Logged* logged, Effects* out);
 
   std::set<StreamId> streams_;
   std::vector<std::string> named_;  // the first few: "NAME (reason)"
   bool more_ = false;               // than named_ lists
-  Logged refused_;                  // over the coordinator's whole life
-  Logged turned_away_;              // separate, so that strangers cannot use up refused_
+  Logged refused_;
+  Logged turned_away_;  // separate, so that strangers cannot use up refused_
 };
 
 }  // namespace muster::rendezvous

@@ -91,6 +91,17 @@ TEST(CoordinatorRefusals, StrangersFillNeitherTheLogNorTheDirectives) {
   EXPECT_LT(c.Told("a").ByteSizeLong(), 1000u);
 }
 
+TEST(CoordinatorRefusals, StrangersDoNotHideARefusedNodeForEver) {
+  Cluster c(Fixed(2));
+  c.Join("a", 0);
+  for (size_t i = 0; i < kMaxRefusalsLogged; ++i) c.TurnAway("10.0.0." + std::to_string(i), "no token");
+  c.TurnAway("10.1.0.1", "no token");
+  EXPECT_EQ(c.warnings().back(), "64 refusals of this kind were logged; further ones are logged from 10m on");
+  c.Sleep(kRefusalsLoggedAgain);
+  c.TurnAway("10.1.0.1", "no token");
+  EXPECT_EQ(c.warnings().back(), "refused a node at 10.1.0.1: no token");
+}
+
 // Stranded nodes of another job: each returns repeatedly, on a new stream.
 TEST(CoordinatorRefusals, NodesThatKeepComingBackAreLoggedOnceEach) {
   constexpr int kStranded = 6;
