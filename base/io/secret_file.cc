@@ -13,12 +13,20 @@
 #include "absl/strings/str_format.h"
 #include "base/io/owned_fd.h"
 #include "base/io/read_to_end.h"
+#include "base/io/whole_file.h"
 #include "base/status_macros.h"
 
 namespace muster {
 namespace {
 
 std::string Shown(mode_t mode) { return absl::StrFormat("mode %04o", mode & 07777); }
+
+// Whoever owns a link decides what is read: perhaps another file of root's, whose content everybody knows.
+absl::Status CheckLinkOfSecret(const std::string& path) {
+  if (CheckLink(path).ok()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "it is a link that another user owns: name the file itself, in a folder that only its owner can write");
+}
 
 }  // namespace
 
@@ -50,6 +58,7 @@ std::string WarningAbout(const FileFacts& facts, FileKind kind, const std::strin
 // O_NONBLOCK: the open of a FIFO without a writer would wait for one (open(2)). O_NOCTTY: that of a terminal could
 // make it ours. Facts are those of the descriptor (fstat(2)), so what was checked is what is read.
 absl::StatusOr<SecretFile> ReadSecretFile(const std::string& path, FileKind kind, size_t max_bytes) {
+  RETURN_IF_ERROR(CheckLinkOfSecret(path));
   const OwnedFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
   if (!fd.valid()) return absl::ErrnoToStatus(errno, "the file cannot be read");
   struct stat about {};

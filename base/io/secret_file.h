@@ -40,8 +40,9 @@ struct SecretFile {
   std::string warning;  // empty: none
 };
 
-// Follows links. FailedPrecondition: see CheckFile; other errors are those of the kernel. No message contains the
-// file's name, but the commands that they recommend do. May block for ever on a dead network file system.
+// Follows links that this user or root owns. FailedPrecondition: see CheckFile, or another user's link; other
+// errors are those of the kernel. No message contains the file's name, but the commands that they recommend do.
+// May block for ever on a dead network file system.
 absl::StatusOr<SecretFile> ReadSecretFile(const std::string& path, FileKind kind, size_t max_bytes);
 
 }  // namespace muster

@@ -102,6 +102,11 @@ absl::StatusOr<OwnedFd> Open(const Place& place, int flags, const std::string& p
                     kFileMode));
   if (!fd.valid() || fstat(fd.get(), info) != 0) return Fault("opening", path);
   if (sticky && !IsTrusted(info->st_uid)) return OfAnother(path, info->st_uid);
+  // Another user may have given a file of ours a second name there, where the kernel allows it
+  // (fs.protected_hardlinks=0, proc(5)).
+  if (sticky && (flags & O_ACCMODE) != O_RDONLY && S_ISREG(info->st_mode) && info->st_nlink > 1) {
+    return absl::PermissionDeniedError(absl::StrCat(path, " is also the name of another file (a hard link)"));
+  }
   return fd;
 }
 

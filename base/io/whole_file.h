@@ -4,7 +4,8 @@
 // - A link at the end of the path is followed only if this user or root owns it. The folders before it are what
 //   was asked for, and are followed as they are.
 // - In a folder with a sticky bit only what this user or root owns is opened. Without that bit everybody who may
-//   write to a folder may exchange whatever is in it, so who owns a file there says nothing.
+//   write to a folder may exchange whatever is in it, so who owns a file there says nothing. Nothing is written
+//   there into a file that has further names (hard links).
 // - Nothing waits for a pipe.
 //
 // Any thread. All of it blocks as long as the file system does. Errors name the path; PermissionDenied: something

@@ -79,6 +79,16 @@ TEST_F(ReadSecretFileTest, ALinkIsFollowedAndNamedByItsOwnPath) {
   EXPECT_EQ(file->warning, "");
 }
 
+TEST_F(ReadSecretFileTest, ALinkOfAnotherUserIsRefused) {
+  Write("known", "text", 0600);
+  const std::string link = folder_ + "/token";
+  std::filesystem::create_symlink("known", link);
+  if (lchown(link.c_str(), 104'243, -1) != 0) GTEST_SKIP() << "only root";
+  const absl::Status status = ReadSecretFile(link, FileKind::kSecret, 100).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("a link that another user owns"));
+}
+
 TEST_F(ReadSecretFileTest, ARelativePathStaysUsableElsewhere) {
   const std::string path = Write("token", "text", 0644);
   const auto relative = std::filesystem::relative(path, std::filesystem::current_path()).string();

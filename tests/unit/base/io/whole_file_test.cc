@@ -146,6 +146,17 @@ TEST_F(WholeFileTest, InAStickyFolderAnothersFileIsLeftAlone) {
   EXPECT_EQ(folder.entries(), 3u);
 }
 
+TEST_F(WholeFileTest, InAStickyFolderNothingIsWrittenThroughAHardLink) {
+  std::ofstream(folder / "precious") << "ours";
+  ASSERT_EQ(link((folder / "precious").c_str(), (folder / "planted").c_str()), 0);
+  EXPECT_TRUE(OverwriteFile(folder / "planted", "ours").ok()) << "where only its owner can have made it";
+  MakeSticky();
+  EXPECT_TRUE(absl::IsPermissionDenied(OverwriteFile(folder / "planted", "x")));
+  EXPECT_EQ(ReadWholeFile(folder / "planted", 9).value_or(""), "ours");
+  EXPECT_TRUE(ReplaceFile(folder / "planted", "x").ok()) << "it takes the name alone";
+  EXPECT_EQ(Content(folder / "precious"), "ours");
+}
+
 TEST_F(WholeFileTest, OnlyARegularFileIsOverwritten) {
   ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
   ASSERT_EQ(mkdir((folder / "folder").c_str(), 0700), 0);
