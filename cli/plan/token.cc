@@ -7,7 +7,8 @@
 namespace muster::cli {
 namespace {
 
-// 64 or 65 if it cannot be read; 65 if it can be, but its owner or mode is wrong: the command line is right then.
+// 64 or 65 if it cannot be read; 65 if it can be, but its owner, mode or content is wrong: the command line is
+// right.
 absl::Status WrongFile(const Setting<std::string>& file, const absl::Status& why) {
   const Origin blamed = absl::IsFailedPrecondition(why) ? Origin::kMusterVariable : file.origin;
   return Fault(blamed, file.source, file.text, std::string(AsStd(why.message())));
@@ -16,7 +17,7 @@ absl::Status WrongFile(const Setting<std::string>& file, const absl::Status& why
 absl::StatusOr<OwnTokens> TokensIn(const Setting<std::string>& file, const SecretReader& read) {
   ASSIGN_OR_RETURN(const SecretFile content, ReadNamedFile(file, FileKind::kSecret, kMaxTokenFileBytes, read));
   absl::StatusOr<std::vector<std::string>> tokens = ParseTokens(content.text);
-  if (!tokens.ok()) return Fault(file, std::string(AsStd(tokens.status().message())));
+  if (!tokens.ok()) return WrongFile(file, tokens.status());
   return OwnTokens{.tokens = *std::move(tokens), .file = content.path, .warning = content.warning};
 }
 

@@ -65,7 +65,7 @@ class Files(ClusterTest):
 
     def test_three_tokens_are_too_many(self):
         code, said = self.start(*self.write(f"{NEW}\n{OLD}\n{OLD}\n"))
-        self.assertEqual(64, code)
+        self.assertEqual(65, code)
         self.assertIn("line 3 is one token too many", said)
         self.assertNotIn(OLD, said)
 
