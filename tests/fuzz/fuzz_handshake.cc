@@ -12,11 +12,14 @@
 #include "rendezvous/gate/guarded.h"
 #include "rendezvous/gate/plain.h"
 #include "rendezvous/gate/tls.h"
+#include "tests/fuzz/own_certificates.h"
 
 using muster::rendezvous::Codec;
 using muster::rendezvous::DeriveKey;
 using muster::rendezvous::Guarded;
 using muster::rendezvous::kPreface;
+using muster::rendezvous::MakeAuthority;
+using muster::rendezvous::OwnCertificates;
 using muster::rendezvous::PlainClient;
 using muster::rendezvous::PlainServer;
 using muster::rendezvous::TlsClient;
@@ -27,11 +30,12 @@ namespace {
 
 constexpr char kToken[] = "a-token-of-more-than-22-characters";
 
-enum Kind { kTlsServer, kTlsClient, kPlainServer, kPlainClient, kKinds };
+enum Kind { kTlsServer, kTlsClient, kPlainServer, kPlainClient, kCertificateServer, kCertificateClient, kKinds };
 
 std::unique_ptr<Codec> Make(Kind kind, VisitorBytes* shared) {
   static const auto* const server = new TlsServer({DeriveKey(kToken, "run")});
   static const auto* const client = new TlsClient(DeriveKey(kToken, "run"));
+  static const auto* const certificates = new auto(OwnCertificates(MakeAuthority()));
   switch (kind) {
     case kTlsServer:
       return std::make_unique<Guarded>(server->Accept(), shared, 1);
@@ -39,8 +43,12 @@ std::unique_ptr<Codec> Make(Kind kind, VisitorBytes* shared) {
       return client->Connect();
     case kPlainServer:
       return std::make_unique<Guarded>(PlainServer(), shared, 1);
+    case kCertificateServer:
+      return std::make_unique<Guarded>(certificates->Accept(), shared, 1);
+    case kCertificateClient:
+      return certificates->Connect(0);
     default:
-      return PlainClient();
+      return std::make_unique<Guarded>(PlainClient());
   }
 }
 
@@ -59,9 +67,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (size_t at = 0; at < bytes.size() && status.ok(); at += piece) {
     status = codec->FromPeer(absl::UnixEpoch(), bytes.substr(at, piece), &plain, &out);
   }
-  const bool encrypted = kind == kTlsServer || kind == kTlsClient;
+  const bool encrypted = kind != kPlainServer && kind != kPlainClient;
   if (encrypted) {
-    MUSTER_CHECK(!codec->ready() && plain.empty(), "nobody gets in without the token");
+    MUSTER_CHECK(!codec->ready() && plain.empty(), "nobody gets in without the token or a certificate");
   } else {
     MUSTER_CHECK(plain == bytes.substr(0, plain.size()), "what comes through is what was sent");
   }

@@ -2,7 +2,7 @@
 # Fuzzes every reader of foreign text and bytes, two in parallel: builds (preset "fuzz", clang), writes the corpus, runs.
 #
 #   bash tests/fuzz/run.sh [SECONDS]    each target so long; default 60
-#   MUSTER_FUZZ_RUNS=N                  each target so many executions instead; coordinator and agent a twentieth
+#   MUSTER_FUZZ_RUNS=N                  each target so many executions instead; coordinator, agent and meddler a twentieth
 #   MUSTER_FUZZ_SEED=N                  the same ones each time; otherwise others
 #
 # An input that breaks a target is kept in build/fuzz-run/TARGET-*; put it into tests/fuzz/corpus/TARGET with its mend.
@@ -17,7 +17,7 @@ readonly BESIDE=2          # targets at a time
 readonly MAX_BYTES=4096    # of an input
 readonly TIMEOUT_S=300     # for one input: only a hang reaches it, however busy the machine is
 readonly MEMORY_MB=2048
-readonly TARGETS=(cluster_spec tf_config resourceconfig nodelist hostfile environment frame_guard handshake
+readonly TARGETS=(cluster_spec tf_config resourceconfig nodelist hostfile environment frame_guard handshake meddler
   received_status coordinator agent)
 
 cmake --preset fuzz >/dev/null && cmake --build --preset fuzz -j "$(nproc)" --target fuzz_targets || exit 1
@@ -34,8 +34,8 @@ fuzz() {
     frame_guard | handshake | received_status | coordinator | agent) dictionary=tests/fuzz/wire.dict ;;
   esac
   local runs=$RUNS
-  # Each of their inputs is a whole job.
-  case $target in coordinator | agent) runs=${RUNS:+$((RUNS / 20))} ;; esac
+  # Each of their inputs is a whole job, or a whole handshake.
+  case $target in coordinator | agent | meddler) runs=${RUNS:+$((RUNS / 20))} ;; esac
   local -a limit=(-max_total_time="$SECONDS_EACH") corpus=("$OUT/corpus-$target" "$OUT/seeds/$target")
   [ -z "$runs" ] || limit=(-runs="$runs")
   [ ! -d "$kept" ] || corpus+=("$kept")
