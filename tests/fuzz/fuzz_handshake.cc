@@ -15,6 +15,7 @@
 #include "tests/fuzz/own_certificates.h"
 
 using muster::rendezvous::Codec;
+using muster::rendezvous::Credentials;
 using muster::rendezvous::DeriveKey;
 using muster::rendezvous::Guarded;
 using muster::rendezvous::kPreface;
@@ -35,7 +36,7 @@ enum Kind { kTlsServer, kTlsClient, kPlainServer, kPlainClient, kCertificateServ
 std::unique_ptr<Codec> Make(Kind kind, VisitorBytes* shared) {
   static const auto* const server = new TlsServer({DeriveKey(kToken, "run")});
   static const auto* const client = new TlsClient(DeriveKey(kToken, "run"));
-  static const auto* const certificates = new auto(OwnCertificates(MakeAuthority()));
+  static const auto* const certificates = new std::shared_ptr<const Credentials>(OwnCertificates(MakeAuthority()));
   switch (kind) {
     case kTlsServer:
       return std::make_unique<Guarded>(server->Accept(), shared, 1);
@@ -44,9 +45,9 @@ std::unique_ptr<Codec> Make(Kind kind, VisitorBytes* shared) {
     case kPlainServer:
       return std::make_unique<Guarded>(PlainServer(), shared, 1);
     case kCertificateServer:
-      return std::make_unique<Guarded>(certificates->Accept(), shared, 1);
+      return std::make_unique<Guarded>((*certificates)->Accept(), shared, 1);
     case kCertificateClient:
-      return certificates->Connect(0);
+      return (*certificates)->Connect(0);
     default:
       return std::make_unique<Guarded>(PlainClient());
   }
