@@ -15,6 +15,9 @@ constexpr absl::Duration kAboveLease = absl::Seconds(5);
 // Peers that were started with a shorter lease ping more often; the server must accept that.
 constexpr absl::Duration kMaxPingInterval = absl::Seconds(5);
 
+// gRPC inflates a message before it looks at its limit of size: 500 KiB become 500 MiB. Nobody here compresses.
+constexpr int kIdentityAlone = 1 << GRPC_COMPRESS_NONE;
+
 int Millis(absl::Duration d) { return static_cast<int>(absl::ToInt64Milliseconds(d)); }
 
 }  // namespace
@@ -30,6 +33,8 @@ void ConfigureServer(absl::Duration lease, grpc::ServerBuilder* builder) {
   builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                               Millis(std::min(keepalive / 2, kMaxPingInterval)));
   builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsPerConnection);
+  builder->AddChannelArgument(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, kIdentityAlone);
+  builder->AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   builder->SetMaxReceiveMessageSize(kMaxMessageBytes);
   builder->SetMaxSendMessageSize(kMaxMessageBytes);
 }
@@ -41,6 +46,8 @@ grpc::ChannelArguments ClientArguments(absl::Duration lease) {
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, keepalive_ms);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);  // the agent core retries
+  arguments.SetInt(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, kIdentityAlone);
+  arguments.SetInt(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
   arguments.SetMaxSendMessageSize(kMaxMessageBytes);
   return arguments;

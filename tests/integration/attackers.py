@@ -6,11 +6,12 @@ import ssl
 import struct
 import threading
 import time
+import zlib
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, RESET, SETTINGS, PING, WINDOW_UPDATE, CONTINUATION = 0, 1, 3, 4, 6, 8, 9
 INITIAL_WINDOW_SIZE = 4
-END_HEADERS = 4
+END_STREAM, END_HEADERS = 1, 4
 CONNECT_S = 5.0
 
 
@@ -77,12 +78,11 @@ PIECE_OF_BOMB = frame(CONTINUATION, 0, 1, b"a" * 16384)
 
 
 class HostileCoordinator:
-    """Listens in a coordinator's place, and answers each connection with a header of so many bytes; `taken` has those of
-    each connection that were taken."""
+    """Listens in a coordinator's place. `answer` answers each connection; `answered` counts those that it has answered."""
 
-    def __init__(self, address, port, mebibytes=16):
-        self.taken = []
-        self.size = mebibytes << 20
+    def __init__(self, address, port, answer):
+        self.answered = 0
+        self.answer = answer
         self.listener = socket.create_server((address, port))
         self.thread = threading.Thread(target=self.serve, daemon=True)
         self.thread.start()
@@ -92,18 +92,35 @@ class HostileCoordinator:
             while True:
                 connection, _ = self.listener.accept()
                 connection.settimeout(CONNECT_S)
-                self.taken.append(0)
                 with contextlib.closing(connection), contextlib.suppress(OSError):
                     connection.recv(1 << 16)
-                    connection.sendall(frame(SETTINGS, 0, 0) + head_of_bomb(self.size))
-                    while self.taken[-1] < self.size:
-                        connection.sendall(PIECE_OF_BOMB)
-                        self.taken[-1] += 16384
+                    connection.sendall(frame(SETTINGS, 0, 0))
+                    self.answer(connection)
+                self.answered += 1
 
     def close(self):
         self.listener.shutdown(socket.SHUT_RDWR)
         self.listener.close()
         self.thread.join(2 * CONNECT_S)
+
+
+def answer_with_headers(connection, mebibytes=16):
+    """A header of many frames."""
+    connection.sendall(head_of_bomb(mebibytes << 20))
+    for _ in range((mebibytes << 20) // 16384):
+        connection.sendall(PIECE_OF_BOMB)
+
+
+def answer_with_compression(connection):
+    """Of a coordinator, with a directive that is large once it is inflated."""
+    named = b"".join(b"\x00" + literal(name) + literal(value) for name, value in (
+        ("content-type", "application/grpc"), ("grpc-encoding", "gzip"), ("muster-coordinator", "0"),
+        ("muster-instance", "0")))
+    connection.sendall(frame(SETTINGS, 1, 0) + frame(HEADERS, END_HEADERS, 1, b"\x88" + named))
+    send_data(Windows(connection), connection.sendall, compressed_message())
+    with contextlib.suppress(socket.timeout):
+        while connection.recv(1 << 16):  # until the other end has had enough
+            pass
 
 
 def header_bomb(address, port, mebibytes=16):
@@ -202,16 +219,38 @@ def many_fields(address, port, fields=200_000):
     verdict = b"\xf2\x01" + varint(len(failures)) + failures
     message = b"\0" + struct.pack(">I", len(verdict)) + verdict
     with contextlib.closing(Stranger(address, port)) as stranger:
-        windows = Windows(stranger)
+        windows = Windows(stranger.socket)
         stranger.send(PREFACE + frame(SETTINGS, 0, 0) + frame(HEADERS, END_HEADERS, 1, REQUEST))
-        taken = 0
-        while taken < len(message):
-            size = min(windows.room(), 16384, len(message) - taken)
-            if size <= 0 or not stranger.send(frame(DATA, 0, 1, message[taken:taken + size])):
-                break
-            windows.used(size)
-            taken += size
-        return taken
+        return send_data(windows, stranger.send, message)
+
+
+def compressed_message(mebibytes=400):
+    """A message of gRPC that says of itself that it is compressed; some 400 KiB."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    packed = b"".join(packer.compress(bytes(1 << 20)) for _ in range(mebibytes)) + packer.flush()
+    return b"\1" + struct.pack(">I", len(packed)) + packed
+
+
+def compressed_status(address, port):
+    """Waits until the other side has ended the call."""
+    with contextlib.closing(Stranger(address, port)) as stranger:
+        encoding = b"\x00" + literal("grpc-encoding") + literal("gzip")
+        windows = Windows(stranger.socket)
+        stranger.send(PREFACE + frame(SETTINGS, 0, 0) + frame(HEADERS, END_HEADERS, 1, REQUEST + encoding))
+        send_data(windows, stranger.send, compressed_message())
+        windows.wait_for_end()
+
+
+def send_data(windows, send, message):
+    """Sends it as fast as HTTP/2's windows let it. Returns how many bytes were taken."""
+    taken = 0
+    while taken < len(message):
+        size = min(windows.room(), 16384, len(message) - taken)
+        if size <= 0 or send(frame(DATA, 0, 1, message[taken:taken + size])) is False:
+            break
+        windows.used(size)
+        taken += size
+    return taken
 
 
 def varint(value):
@@ -224,11 +263,12 @@ def varint(value):
 class Windows:
     """How much the other side takes now, on the connection and on its first stream (RFC 9113, section 5.2)."""
 
-    def __init__(self, stranger):
-        self.socket = stranger.socket
+    def __init__(self, connection):
+        self.socket = connection
         self.left = {0: 65535, 1: 65535}
         self.initial = 65535
         self.rest = b""
+        self.ended = False  # the call
 
     def used(self, size):
         for stream in self.left:
@@ -247,12 +287,18 @@ class Windows:
             self.read_frames()
         return min(self.left.values())
 
+    def wait_for_end(self):
+        while not self.ended and (more := self.socket.recv(65536)):
+            self.rest += more
+            self.read_frames()
+
     def read_frames(self):
         while len(self.rest) >= 9:
             size, kind = int.from_bytes(self.rest[:3], "big"), self.rest[3]
             if len(self.rest) < 9 + size:
                 return
             stream, payload = int.from_bytes(self.rest[5:9], "big"), self.rest[9:9 + size]
+            self.ended |= kind == RESET or kind == HEADERS and bool(self.rest[4] & END_STREAM)
             self.rest = self.rest[9 + size:]
             if kind == WINDOW_UPDATE and stream in self.left:
                 self.left[stream] += int.from_bytes(payload, "big")
