@@ -40,6 +40,7 @@ class BySource {
     return it == sources_.end() ? 0 : it->second.size();
   }
   ConnectionId NewestOf(const std::string& source) const { return *sources_.at(source).rbegin(); }
+  ConnectionId OldestOf(const std::string& source) const { return *sources_.at(source).begin(); }
 
   // Of the source with the most; among several such sources, of the one whose oldest came first: a name is
   // something that a stranger can choose. Not when empty.

@@ -127,13 +127,7 @@ absl::Status FrameGuard::BeginFrame(BootTime now) {
 }
 
 absl::Status FrameGuard::CountFrame(BootTime now) {
-  if (now > counted_at_) {
-    const double since = counted_at_ == absl::InfinitePast() ? 0 : absl::ToDoubleSeconds(now - counted_at_);
-    allowance_ = std::min<double>(kFrameBurst, allowance_ + since * kFramesPerSecond);
-    counted_at_ = now;
-  }
-  allowance_ -= 1;
-  if (allowance_ >= 0) return absl::OkStatus();
+  if (frames_.Take(now)) return absl::OkStatus();
   return TooMuch(absl::StrCat("more than ", kFramesPerSecond, " frames a second"));
 }
 

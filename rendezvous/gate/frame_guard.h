@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "base/allowance.h"
 #include "base/time.h"
 
 namespace muster::rendezvous {
@@ -85,8 +86,7 @@ class FrameGuard {
   size_t bytes_ = 0;  // until an agent was admitted
   bool trusted_ = false;
   int resets_ = 0;
-  double allowance_ = kFrameBurst;  // frames that may come now
-  BootTime counted_at_ = absl::InfinitePast();
+  Allowance frames_{kFrameBurst, kFramesPerSecond};
   absl::Status status_;
 };
 

@@ -84,7 +84,7 @@ void GateCore::OnAdmitted(BootTime now, ConnectionId id, GateEffects* out) {
   if (it == connections_.end()) return;
   if (it->second.state != State::kInside && it->second.state != State::kProved) return;
   Enter(now, id, State::kMember);
-  let_ins_ = std::min<double>(kLetInBurst, let_ins_ + 1);
+  let_ins_.GiveBack();
   timed_.erase(id);
   LetNextIn(now, out);
 }
@@ -223,7 +223,7 @@ void GateCore::Enter(BootTime now, ConnectionId id, State state) {
   if (BySource* const after = CountOf(state)) after->Add(source, id);
   if (state != State::kSpoken) return;
   spoken_.Add(source, id);
-  if (have_a_turn_.insert(source).second) turns_.push_back(source);
+  if (have_a_turn_.insert(source).second) turns_.push_back({.source = source});
 }
 
 bool GateCore::HasRoom() const { return visitors_.size() < limits_.visitors && guests_.size() < limits_.guests; }
@@ -236,32 +236,24 @@ bool GateCore::HasRoom(const std::string& source) const {
 // One from each source in turn, so that a source with many does not keep others waiting.
 void GateCore::LetNextIn(BootTime now, GateEffects* out) {
   size_t idle = 0;  // sources in a row that have no room of their own
-  while (HasRoom() && idle < turns_.size() && MayLetOneIn(now)) {
-    const std::string source = std::move(turns_.front());
+  while (HasRoom() && idle < turns_.size() && let_ins_.Has(now)) {
+    Turn turn = std::move(turns_.front());
     turns_.pop_front();
-    if (spoken_.SizeOf(source) == 0) {
-      have_a_turn_.erase(source);
+    if (spoken_.SizeOf(turn.source) == 0) {
+      have_a_turn_.erase(turn.source);
       continue;
     }
     ++idle;
-    if (HasRoom(source)) {
-      const ConnectionId id = spoken_.NewestOf(source);
+    if (HasRoom(turn.source)) {
+      const ConnectionId id = turn.newest ? spoken_.NewestOf(turn.source) : spoken_.OldestOf(turn.source);
+      turn.newest = !turn.newest;
       Enter(now, id, State::kHandshake);
-      let_ins_ -= 1;
+      let_ins_.Spend();
       out->emplace_back(LetIn{id});
       idle = 0;
     }
-    turns_.push_back(source);  // removed at its next turn if nothing of it waits any more
+    turns_.push_back(std::move(turn));  // removed at its next turn if nothing of it waits any more
   }
-}
-
-bool GateCore::MayLetOneIn(BootTime now) {
-  if (now > let_ins_at_ && let_ins_at_ != absl::InfinitePast()) {
-    const double more = absl::ToDoubleSeconds(now - let_ins_at_) * kLetInsPerSecond;
-    let_ins_ = std::min<double>(kLetInBurst, let_ins_ + more);
-  }
-  let_ins_at_ = now;
-  return let_ins_ >= 1;
 }
 
 void GateCore::Tell(BootTime now, const std::string& source, const std::string& why, GateEffects* out) {

@@ -5,8 +5,9 @@
 // A connection waits until it has said something and there is room; then it is a visitor; once it has proved that
 // it has the credentials, a guest; once the coordinator has admitted an agent on it, a member. All but members are
 // counted, in all and from one address, so that a job of any size behind one address gets in, one part after the
-// other. Who came last is let in first: among many who are slow on purpose, an agent then waits for one place at
-// most, and not for all who came before it. Pure.
+// other. Of one address, who came last and who came first are let in by turns. Among many who are slow on purpose
+// an agent is the last for a moment, and need not wait for all who came before it; among many who come and go it
+// is soon the first. Pure.
 #pragma once
 
 #include <cstddef>
@@ -18,6 +19,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/allowance.h"
 #include "base/note.h"
 #include "base/time.h"
 #include "rendezvous/gate/by_source.h"
@@ -108,20 +110,22 @@ class GateCore {
   void ForgetPause(BootTime now);
   absl::Duration LimitOf(State state) const;
   void LetNextIn(BootTime now, GateEffects* out);
-  bool MayLetOneIn(BootTime now);
   void Tell(BootTime now, const std::string& source, const std::string& why, GateEffects* out);
 
   const GateLimits limits_;
   std::map<ConnectionId, Connection> connections_;
-  std::set<ConnectionId> timed_;       // all but members
-  BySource waiting_;                   // in its first two states
-  BySource spoken_;                    // of them, those that have said something
-  BySource visitors_;                  // let in, and not known to have the credentials
-  BySource guests_;                    // they have the credentials
-  std::deque<std::string> turns_;      // sources that may have connections that have spoken
+  std::set<ConnectionId> timed_;  // all but members
+  BySource waiting_;              // in its first two states
+  BySource spoken_;               // of them, those that have said something
+  BySource visitors_;             // let in, and not known to have the credentials
+  BySource guests_;               // they have the credentials
+  struct Turn {
+    std::string source;
+    bool newest = true;  // the newest of its connections is let in, else the oldest
+  };
+  std::deque<Turn> turns_;             // sources that may have connections that have spoken
   std::set<std::string> have_a_turn_;  // the same
-  double let_ins_ = kLetInBurst;       // that may begin now
-  BootTime let_ins_at_ = absl::InfinitePast();
+  Allowance let_ins_{kLetInBurst, kLetInsPerSecond};
   BootTime last_tick_ = absl::InfiniteFuture();
   int told_ = 0;  // since told_since_
   BootTime told_since_ = absl::InfinitePast();

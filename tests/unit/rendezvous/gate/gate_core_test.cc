@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <deque>
 #include <set>
 #include <string>
 #include <utility>
@@ -294,6 +295,26 @@ TEST_F(GateCoreTest, HandshakesThatLeadToNothingAreLetInAtABoundedRate) {
   EXPECT_NE(inside_.back(), agent);
   Pass(absl::Milliseconds(100));
   EXPECT_EQ(inside_.back(), agent) << "it waits";
+}
+
+// Six times as many as may begin a handshake come each second, and stay for 0.4 s: the newest is always one of
+// theirs.
+TEST_F(GateCoreTest, AmongThoseThatComeAndGoAnAgentOfTheirAddressGetsIn) {
+  std::deque<std::vector<ConnectionId>> there;
+  const auto churn = [&] {
+    there.push_back(ArriveMany("a", 120));
+    if (there.size() > 4) {
+      for (const ConnectionId id : there.front()) {
+        if (!closed_.contains(id)) Feed(&GateCore::OnClosed, id, std::string());
+      }
+      there.pop_front();
+    }
+    Pass(absl::Milliseconds(100));
+  };
+  for (int i = 0; i < 100; ++i) churn();
+  const ConnectionId agent = Arrive("a");
+  for (int i = 0; i < 10; ++i) churn();
+  EXPECT_TRUE(std::find(inside_.begin(), inside_.end(), agent) != inside_.end());
 }
 
 TEST_F(GateCoreTest, AdmittedAgentsAreNotHeldUpByThatRate) {
