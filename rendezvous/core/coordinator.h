@@ -64,6 +64,7 @@ class Coordinator {
   bool DecidedJustNow(BootTime now) const;
   void DecideAndPush(BootTime now, Effects* out);
   bool Admit(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out);
+  void NoteElsewhere(BootTime now, const std::string& host_id);
   void Refuse(BootTime now, StreamId stream, const v1::AgentStatus& status, const Refusal& refusal, Effects* out);
   void Send(BootTime now, Host& host, Effects* out);
   void PushChanges(BootTime now, Effects* out);
@@ -72,7 +73,7 @@ class Coordinator {
 
   // learning.cc: what a status changes in the Job.
   void Learn(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out);
-  void LearnUse(const v1::AgentStatus& before, const v1::AgentStatus& status, Effects* out) const;
+  void LearnUse(BootTime now, const v1::AgentStatus& status, Host& host, Effects* out) const;
   void LearnTimes(BootTime now, const v1::AgentStatus& status, Host& host);
   void LearnRounds(BootTime now, Host& host, Effects* out);
   void LearnGreaterRound(BootTime now, const v1::Round& last, Effects* out);

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "base/allowance.h"
 #include "base/time.h"
 #include "muster/v1/rendezvous.pb.h"
 #include "rendezvous/core/differences.h"
@@ -52,7 +53,12 @@ struct Part {
   bool in_older_round = false;
   v1::Round round;  // with its node rank; kept after the round, until the host is a member of another one
   BootTime lost_at = absl::InfiniteFuture();  // first sign in this round that it leaves or cannot continue
+  bool was_elsewhere = false;                 // has shown in this round that it follows another coordinator
 };
+
+// Lines in the log about one node's becoming unusable, and usable again: a broken one may alternate without end.
+inline constexpr double kUseLinesBurst = 20;
+inline constexpr double kUseLinesPerSecond = 1.0 / 60;
 
 struct Host {
   v1::AgentStatus status;  // the newest
@@ -82,7 +88,8 @@ struct Host {
   // This process was stopped for that long: what happened meanwhile is not the host's fault.
   void PostponeDeadlines(absl::Duration shift);
 
-  bool came_new = false;  // it knew of no round and no coordinator when it came
+  Allowance use_lines{kUseLinesBurst, kUseLinesPerSecond};  // about its becoming unusable, and usable again
+  bool came_new = false;                                    // it knew of no round and no coordinator when it came
 
   // Was given a part of some round, as far as known here.
   bool HadAPart() const { return status.last().has_node_rank() || part.in_older_round; }

@@ -35,7 +35,7 @@ void Coordinator::Learn(BootTime now, StreamId stream, const v1::AgentStatus& st
   }
   Host& host = job_.hosts.Get(status.host_id());
   if (is_first) host.came_new = !IsSet(status.last().id()) && !IsSet(status.epoch());
-  LearnUse(host.status, status, out);
+  LearnUse(now, status, host, out);
   host.Store(status);
   if (status.facts_size() > 0 || host.facts.empty()) host.TakeFacts();
   const BootTime heard_before = host.last_status_at;
@@ -52,10 +52,12 @@ void Coordinator::Learn(BootTime now, StreamId stream, const v1::AgentStatus& st
   if (status.has_verdict()) LearnVerdict(now, host, out);
 }
 
-void Coordinator::LearnUse(const v1::AgentStatus& before, const v1::AgentStatus& status, Effects* out) const {
-  const bool was = before.phase() == v1::PHASE_UNUSABLE, is = status.phase() == v1::PHASE_UNUSABLE;
-  if (is && !was) Say(Severity::kWarning, WhyUnusable(status), out, {.event = events::kNodeUnusable});
-  if (was && status.phase() == v1::PHASE_READY) {
+void Coordinator::LearnUse(BootTime now, const v1::AgentStatus& status, Host& host, Effects* out) const {
+  const bool was = host.IsUnusable(), is = status.phase() == v1::PHASE_UNUSABLE;
+  const bool again = was && status.phase() == v1::PHASE_READY;
+  if (!((is && !was) || again) || !host.use_lines.Take(now)) return;
+  if (is) Say(Severity::kWarning, WhyUnusable(status), out, {.event = events::kNodeUnusable});
+  if (again) {
     Say(Severity::kInfo, absl::StrCat(status.hostname(), " is usable again"), out, {.event = events::kNodeUsable});
   }
 }

@@ -11,6 +11,7 @@
 #include "absl/time/clock.h"
 #include "base/check.h"
 #include "base/console/log.h"
+#include "base/io/event_loop.h"
 #include "base/status_macros.h"
 #include "muster/v1/rendezvous.grpc.pb.h"
 #include "rendezvous/gate/gate.h"
@@ -65,6 +66,8 @@ class Server::Impl {
  private:
   // One agent's stream. Destroyed when no operation of it is outstanding.
   struct Stream {
+    explicit Stream(const Allowance& allowed) : statuses(allowed) {}
+
     StreamId id = 0;
     Gate::Peer peer;
     Speaker speaker;
@@ -76,6 +79,7 @@ class Server::Impl {
     std::optional<v1::Directive> waiting;  // the newest one; its write has not begun
     std::optional<grpc::Status> closing;   // the final status, sent once everything is written
     int heard = 0;                         // statuses before its agent was admitted
+    Allowance statuses;
     bool admitted = false;
     bool reading = false;
     bool writing = false;
@@ -159,7 +163,7 @@ absl::Status Server::Impl::OpenGate(std::vector<std::string> addresses) {
 }
 
 void Server::Impl::Accept() {
-  accepting_ = std::make_unique<Stream>();
+  accepting_ = std::make_unique<Stream>(options_.statuses);
   accepting_->accepted.done = [this](bool ok) { OnAccepted(ok); };
   auto* queue = static_cast<grpc::ServerCompletionQueue*>(thread_->queue());
   service_.RequestAttend(&accepting_->context, &accepting_->io, queue, queue, &accepting_->accepted);
@@ -237,6 +241,10 @@ void Server::Impl::Hear(Stream* stream, const grpc::ByteBuffer& bytes) {
     return TurnAway(stream, absl::ResourceExhaustedError(
                                 absl::StrCat("it sent more than ", kMaxStatusesUnadmitted,
                                              " statuses, and no agent was admitted on its connection")));
+  }
+  if (!stream->statuses.Take(EventLoop::Now())) {
+    return TurnAway(stream, absl::ResourceExhaustedError(
+                                absl::StrCat("it sent more than ", kStatusesPerSecond, " statuses a second")));
   }
   const absl::StatusOr<v1::AgentStatus> status = StatusIn(bytes);
   if (!status.ok()) return TurnAway(stream, status.status());

@@ -1,10 +1,16 @@
 #include "rendezvous/transport/server.h"
 
 #include <arpa/inet.h>
+#include <grpcpp/grpcpp.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <thread>
+
+#include "muster/v1/rendezvous.grpc.pb.h"
+#include "rendezvous/transport/dialing.h"
 #include "tests/unit/rendezvous/transport/wire_fixture.h"
 
 namespace muster::rendezvous {
@@ -141,6 +147,24 @@ TEST_F(ServerTest, OnlyAnAdmittedAgentMayGoOnSpeaking) {
   server->Admit(*attendees_.opened.rbegin());
   for (uint64_t seq = 1; seq <= 3 * kMaxStatusesUnadmitted; ++seq) ASSERT_TRUE(say(&agent, seq));
   EXPECT_EQ(agent.disconnected, 0);
+}
+
+TEST_F(ServerTest, AnAgentThatSendsStatusesWithoutEndIsTurnedAway) {
+  ServerOptions options = Options();
+  options.statuses = Allowance(10, 0);
+  const auto server = Serve(options);
+  attendees_.on_opened = [&](StreamId stream) { server->Admit(stream); };
+  Client client(&loop_, "127.0.0.1", server->port());
+  client.session->Connect();
+  ASSERT_TRUE(Until([&] { return client.connected == 1; }));
+  for (uint64_t seq = 1; seq <= 11; ++seq) {
+    client.session->Send(Status(seq));
+    ASSERT_TRUE(Until([&] { return attendees_.statuses.size() == seq || client.disconnected > 0; })) << seq;
+  }
+  EXPECT_EQ(client.disconnected, 1);
+  EXPECT_EQ(attendees_.statuses.size(), 10u);
+  EXPECT_EQ(attendees_.turned_away,
+            std::vector<std::string>{"127.0.0.1: it sent more than 500 statuses a second"});
 }
 
 TEST_F(ServerTest, OnlyTheNewestQueuedDirectiveIsWritten) {
