@@ -1,5 +1,6 @@
 #include "base/text.h"
 
+#include <algorithm>
 #include <string_view>
 
 #include "base/utf8.h"
@@ -18,6 +19,13 @@ bool IsHarmful(std::string_view character) {
 }
 
 }  // namespace
+
+bool IsHostText(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) {
+    const bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    return is_letter || (c >= '0' && c <= '9') || std::string_view(".-_:%[]").find(c) != std::string_view::npos;
+  });
+}
 
 std::string OneLine(const std::string& text) {
   static constexpr char kHex[] = "0123456789abcdef";

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace muster {
@@ -26,6 +27,10 @@ inline std::string CutUtf8Front(const std::string& text, size_t max_bytes) {
 // characters (C0, DEL, C1), characters that end a line or change its direction, and bytes that are not UTF-8
 // become \n, \t, or \xNN for each byte. Other UTF-8 stays. Escaping twice is the same as once.
 std::string OneLine(const std::string& text);
+
+// Whether this can be an address or the name of a host: letters, digits, and ".-_:%[]" alone. Workers find it in
+// their environment (MASTER_ADDR), and scripts put it into commands. Also true of an empty text.
+bool IsHostText(std::string_view text);
 
 // "a, b and 7 more"
 inline std::string JoinAtMost(const std::vector<std::string>& items, size_t most) {

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "agent/core/container_end.h"
+#include "agent/core/round_check.h"
 #include "base/exit_codes.h"
 #include "base/ids.h"
 #include "base/takeover.h"
@@ -284,6 +285,15 @@ void AgentCore::OnUnknownOrder(Effects* out) {
       out);
 }
 
+// The node stays where it is: a coordinator that means it sends a right one.
+void AgentCore::OnUnsoundRound(const std::string& why, Effects* out) {
+  if (std::exchange(unsound_round_, why) == why) return;
+  Say(Severity::kError,
+      absl::StrCat("ignoring a round that cannot be started (", why,
+                   "): is this job's coordinator what answers at ", ToString(config_.primary()), "?"),
+      out);
+}
+
 void AgentCore::OnDirective(BootTime now, const v1::Directive& directive, Effects* out) {
   if (finished_ || !configured_) return;
   if (directive.has_refused()) {
@@ -307,6 +317,8 @@ void AgentCore::OnDirective(BootTime now, const v1::Directive& directive, Effect
     return;
   }
   if (directive.order_case() == v1::Directive::ORDER_NOT_SET) return OnUnknownOrder(out);
+  const std::string unsound = directive.has_run() ? WhyUnsound(directive.run(), config_.slots()) : "";
+  if (!unsound.empty()) return OnUnsoundRound(unsound, out);
   ExtendLease(directive);
   *memory_.mutable_epoch() = directive.id().epoch();
   *memory_.mutable_applied() = directive.id();

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/exit_codes.h"
 #include "base/ids.h"
+#include "base/text.h"
 #include "rendezvous/core/explain.h"
 #include "rendezvous/core/job.h"
 #include "rendezvous/core/ranges.h"
@@ -35,6 +36,9 @@ std::string Nonsense(const v1::AgentStatus& status) {
   }
   if (IsSet(last.id()) && (last.node_count() < 1 || last.node_rank() >= last.node_count())) {
     return "invalid status: a round without members, or a rank beyond them";
+  }
+  if (!IsHostText(status.offer().host()) || !IsHostText(last.master().host())) {
+    return "invalid status: an address with characters that none has";
   }
   return UnknownValue(status);
 }

@@ -1,0 +1,15 @@
+// Whether a round can be started as the coordinator describes it. Without a token whoever answers at the
+// coordinator's address is obeyed, and what it says gets into the workers' environment, and from there into
+// scripts. Pure.
+#pragma once
+
+#include <string>
+
+#include "muster/v1/rendezvous.pb.h"
+
+namespace muster::agent {
+
+// What no coordinator sends, for one line; empty: nothing. slots: how many workers this node starts.
+std::string WhyUnsound(const v1::Round& round, int slots);
+
+}  // namespace muster::agent
