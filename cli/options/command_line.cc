@@ -13,6 +13,8 @@
 namespace muster::cli {
 namespace {
 
+constexpr char kTokenItself[] = "token";
+
 constexpr std::string_view kCommandWithoutScript = "muster coordinator";
 
 std::string WithDashes(std::string_view name) {
@@ -41,6 +43,13 @@ absl::StatusOr<const OptionSpec*> Resolve(const std::vector<OptionSpec>& table, 
                                           std::string_view command) {
   const std::string name = WithDashes(word.substr(2));
   if (const OptionSpec* exact = FindOption(table, name)) return exact;
+  // Not an abbreviation of --token-file, whose messages show its value.
+  if (name == kTokenItself) {
+    return absl::InvalidArgumentError(
+        "--token: on a command line every user of the machine could read it; use --token-file FILE or the "
+        "variable "
+        "MUSTER_TOKEN");
+  }
   for (const bool torchrun : {true, false}) {
     std::vector<const OptionSpec*> fits;
     std::vector<std::string> names;

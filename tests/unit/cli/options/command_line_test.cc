@@ -96,6 +96,16 @@ INSTANTIATE_TEST_SUITE_P(
         Row{{"--node-rank", "-1", "t.py"}, {{"node-rank", "-1"}}, "t.py", {}},
         Row{{"t.py", "--unknown=1", "-x", "-3"}, {}, "t.py", {"--unknown=1", "-x", "-3"}}));
 
+// As an abbreviation of --token-file it would be shown as a file that cannot be read.
+TEST(CommandLineTest, ATokenItselfIsRefusedAndNotShown) {
+  for (const Words& words : {Words{"--token", "hush-hush", "t.py"}, Words{"--token=hush-hush", "t.py"}}) {
+    const auto line = ParseCommandLine(RunOptions(), words, "muster run");
+    ASSERT_FALSE(line.ok());
+    EXPECT_EQ(line.status().message().find("hush"), absl::string_view::npos) << line.status();
+    EXPECT_NE(line.status().message().find("use --token-file FILE"), absl::string_view::npos) << line.status();
+  }
+}
+
 TEST(CommandLineTest, EveryOptionTakesDashesAndUnderscores) {
   for (const OptionSpec& spec : RunOptions()) {
     for (const char mark : {'-', '_'}) {
