@@ -10,7 +10,8 @@ namespace muster::rendezvous {
 
 void Refusals::NoteRefused(BootTime now, StreamId stream, const std::string& name, const std::string& reason,
                            Effects* out) {
-  if (streams_.insert(stream).second) Note(now, name, reason, &refused_, out);
+  if (streams_.insert(stream).second)
+    Note(now, name.empty() ? "a node without a name" : name, reason, &refused_, out);
 }
 
 void Refusals::NoteTurnedAway(BootTime now, const std::string& name, const std::string& reason, Effects* out) {

@@ -385,14 +385,16 @@ void Invariants::CheckVerdictTold(const CoordinatorHome& home, const v1::Verdict
     announced_at_ = env_->now();
     announced_by_ = home.host;
   }
-  verdict_announced_ = true;
+  const bool is_carried = std::exchange(verdict_announced_, true);
   if (verdict.exit_code() == 0) return CheckSuccess("the verdict is");
   if (verdict.origin() == "worker" && failure_codes_.count(verdict.exit_code()) == 0) {
     Fail(4, absl::StrCat("the verdict's code ", verdict.exit_code(), " is no failed worker's"));
   }
   if (!verdict.brief()) CheckWords("the verdict", verdict);
-  // A node that comes after the verdict may have been in a round.
-  if (is_new && verdict.exit_code() == kExitNotFound && verdict.origin() == "muster") CheckCannotStart(home);
+  // A node that comes after the verdict may have been in a round, and a later coordinator may hear of both at
+  // once.
+  if (is_new && !is_carried && verdict.exit_code() == kExitNotFound && verdict.origin() == "muster")
+    CheckCannotStart(home);
   if (verdict.exit_code() == kExitCancelled && verdict.origin() == "muster") {
     const auto& hosts = cluster_->hosts();
     const bool asked =

@@ -121,28 +121,73 @@ TEST(CoordinatorLies, ACoordinatorThatStartsLeavesRoomToCountOn) {
   EXPECT_EQ(c.Told("b").refused().reason(), "invalid status: an epoch or round far beyond those of this job");
 }
 
-// Also if it comes back as another host each time.
+// A host that reports an epoch greater than the job's. Returns why it is refused.
+std::string BringGreaterEpoch(Cluster* c, const std::string& name) {
+  c->At(name).status = c->At("c").status;
+  c->At(name).status.set_host_id(name);
+  c->At(name).status.clear_last();
+  c->At(name).status.mutable_epoch()->set_number(c->core().epoch().number() + 1);
+  c->Attach(name);
+  return c->Told(name).refused().reason();
+}
+
+// Another host each time.
+void BringAllGreaterEpochs(Cluster* c) {
+  for (size_t i = 0; i < kMaxEpochsMet; ++i) {
+    ASSERT_EQ(BringGreaterEpoch(c, absl::StrCat("liar", i)), "") << i;
+    for (const char* name : {"a", "b", "c"}) c->Apply(name);
+    ASSERT_EQ(c->state(), State::kRunning) << i;
+  }
+}
+
 TEST(CoordinatorLies, OnlySoManyGreaterEpochsAreBelieved) {
   Cluster c(Fixed(3));
   StartThree(&c);
-  const auto bring = [&](int i) {
-    const std::string name = absl::StrCat("liar", i);
-    c.At(name).status = c.At("c").status;
-    c.At(name).status.set_host_id(name);
-    c.At(name).status.clear_last();
-    c.At(name).status.mutable_epoch()->set_number(c.core().epoch().number() + 1);
-    c.Attach(name);
-    return c.Told(name).refused().reason();
-  };
-  for (size_t i = 0; i < kMaxEpochsMet; ++i) {
-    ASSERT_EQ(bring(static_cast<int>(i)), "") << i;
-    for (const char* name : {"a", "b", "c"}) c.Apply(name);
-    ASSERT_EQ(c.state(), State::kRunning) << i;
-  }
+  BringAllGreaterEpochs(&c);
   const uint64_t before = c.core().epoch().number();
-  EXPECT_EQ(bring(1000), kMetTooMany);
+  EXPECT_EQ(BringGreaterEpoch(&c, "liar"), kMetTooMany);
   EXPECT_EQ(c.core().epoch().number(), before);
   EXPECT_EQ(c.state(), State::kRunning);
+}
+
+// Its name led it to another coordinator for a moment, and it may have a lease from there.
+TEST(CoordinatorLies, TheRankOfAMemberThatFollowsAnotherCoordinatorIsNotFreeAtOnce) {
+  Cluster c(Elastic(2, 3));
+  StartThree(&c);
+  BringAllGreaterEpochs(&c);
+  c.Close("c");
+  c.Pass(absl::Seconds(5), {"a", "b"});
+  ASSERT_EQ(c.state(), State::kDraining);
+  for (const char* name : {"a", "b"}) c.Apply(name);
+  c.At("c").status.mutable_epoch()->set_number(c.core().epoch().number() + 1);
+  c.Attach("c");
+  EXPECT_EQ(c.Told("c").refused().reason(), kMetTooMany);
+  c.Pass(absl::Seconds(8), {"a", "b"});
+  EXPECT_EQ(c.state(), State::kDraining) << "the lease that it had here has ended";
+  c.Pass(absl::Seconds(4), {"a", "b"});
+  EXPECT_NE(c.state(), State::kDraining);
+}
+
+// Scripts find the address in MASTER_ADDR.
+TEST(CoordinatorLies, AnAddressIsOne) {
+  for (const char* host : {"a $(touch x)", "a\nMASTER_ADDR=evil", "a;b", "\x1b[2J"}) {
+    Cluster c(Fixed(3));
+    StartThree(&c);
+    c.At("b").status.mutable_offer()->set_host(host);
+    c.Say("b");
+    EXPECT_EQ(c.Told("b").refused().reason(), "invalid status: an address with characters that none has") << host;
+  }
+}
+
+TEST(CoordinatorLies, ANodeThatIsUnusableAgainAndAgainDoesNotFillTheLog) {
+  Cluster c(Fixed(3));
+  StartThree(&c);
+  c.Join("spare");
+  for (int i = 0; i < 1000; ++i) {
+    c.At("spare").status.set_trouble(absl::StrCat("trouble ", i));
+    c.Phase("spare", i % 2 == 0 ? v1::PHASE_UNUSABLE : v1::PHASE_READY);
+  }
+  EXPECT_LE(c.warnings().size(), static_cast<size_t>(kUseLinesBurst));
 }
 
 // With a greater epoch the coordinator learns its job anew: not from a liar.
