@@ -81,6 +81,9 @@ void Invariants::CheckDrain(const CoordinatorHome& home, const v1::RoundId& roun
       std::any_of(hosts.begin(), hosts.end(), [](const auto& h) { return h->fate.asked_to_cancel; });
   const auto& members = rounds_[key].host_by_node_rank;
   if (cancelled || coordinator.succeeded.empty() || coordinator.succeeded.size() == members.size()) return;
+  // A liar that claims to run another round may cost a restart where a coordinator was replaced: docs/security.md.
+  const bool doubted = home.core.job().greatest.belief == rendezvous::Belief::kDoubted;
+  if (doubted && scenario_.unwelcome.someone_lies()) return;
   for (const auto& [node_rank, id] : members) {
     if (coordinator.succeeded.count(node_rank) > 0) continue;
     const auto member =
