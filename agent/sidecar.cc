@@ -71,9 +71,9 @@ struct Exchange {
   bool sent = false;
 };
 
-// A socket from which the text can be read, up to its end. An agent gets its tokens by one: until it is private, /proc
-// shows its environment to every process of its user, and lets them open its pipes and files, but no socket. The
-// descriptor is above those that an agent has by number.
+// A socket from which the text can be read, up to its end. An agent gets its tokens by one: until it is private,
+// /proc shows its environment to every process of its user, and lets them open its pipes and files, but no socket.
+// The descriptor is above those that an agent has by number.
 absl::StatusOr<OwnedFd> SocketWith(const std::string& text) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
