@@ -51,12 +51,15 @@ def hold(first):
     return run
 
 
+attackers.compressed_message()  # takes time itself, so before the first attack
+
 ATTACKS = {
     "connections that are closed at once": again(lambda *where: attackers.hold(*where, 1)[0].close()),
     "full TLS hellos without the token": again(attackers.stranger_hello),
     "HTTP/2 headers without end": again(attackers.header_bomb),
     "calls cancelled at once": again(lambda *where: attackers.rapid_reset(*where, 0.5)),
     "statuses of many fields": again(attackers.many_fields),
+    "compressed statuses": again(attackers.compressed_status),
     "other protocols": again(attackers.noise),
     "1,000 silent connections": hold(b""),
     "1,000 handshakes begun": hold(HELLO),

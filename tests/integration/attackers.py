@@ -1,5 +1,6 @@
 """What a stranger may do to a coordinator's port: bounded in time and number, towards loopback only."""
 import contextlib
+import functools
 import select
 import socket
 import ssl
@@ -224,6 +225,7 @@ def many_fields(address, port, fields=200_000):
         return send_data(windows, stranger.send, message)
 
 
+@functools.cache
 def compressed_message(mebibytes=400):
     """A message of gRPC that says of itself that it is compressed; some 400 KiB."""
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)
