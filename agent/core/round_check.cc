@@ -16,6 +16,7 @@ constexpr uint32_t kMaxPort = 65'535;
 }  // namespace
 
 std::string WhyUnsound(const v1::Round& round, int slots) {
+  if (!round.has_node_rank()) return "no rank for this node";
   const std::array<std::pair<const char*, int>, 10> numbers = {
       {{"node rank", round.node_rank()},
        {"node count", round.node_count()},

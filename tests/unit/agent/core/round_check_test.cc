@@ -30,6 +30,7 @@ TEST(RoundCheckTest, WhatACoordinatorSendsIsSound) {
 }
 
 TEST(RoundCheckTest, ImpossibleNumbersAreNamed) {
+  EXPECT_EQ(Said([](v1::Round* round) { round->clear_node_rank(); }), "no rank for this node");
   EXPECT_EQ(Said([](v1::Round* round) { round->set_node_rank(2); }), "node rank 2 of 2 nodes");
   EXPECT_EQ(Said([](v1::Round* round) { round->set_first_rank(5); }), "ranks from 5 on of a world of 8");
   EXPECT_EQ(Said([](v1::Round* round) { round->set_first_rank(INT32_MAX); }),
