@@ -39,7 +39,7 @@ fuzz() {
   local -a limit=(-max_total_time="$SECONDS_EACH") corpus=("$OUT/corpus-$target" "$OUT/seeds/$target")
   [ -z "$runs" ] || limit=(-runs="$runs")
   [ ! -d "$kept" ] || corpus+=("$kept")
-  mkdir -p "$OUT/corpus-$target"
+  mkdir -p "$OUT/corpus-$target" "$OUT/seeds/$target"
   "build/fuzz/bin/fuzz_$target" "${limit[@]}" -seed="$SEED" -dict="$dictionary" -max_len=$MAX_BYTES -timeout=$TIMEOUT_S \
     -rss_limit_mb=$MEMORY_MB -artifact_prefix="$OUT/$target-" -print_final_stats=1 "${corpus[@]}" >"$log" 2>&1 || status=$?
   local executions
