@@ -29,9 +29,10 @@ struct Place {
   OwnedFd folder;
   std::string name;
   bool there = false;
-  mode_t mode = 0;            // of what is there
-  uid_t owner = 0;            // of what is there
-  bool is_open_file = false;  // or it is a link of /proc, which leads to an open file and not to a name
+  mode_t mode = 0;               // of what is there
+  uid_t owner = 0;               // of what is there
+  bool is_open_file = false;     // or it is a link of /proc, which leads to an open file and not to a name
+  bool is_foreign_link = false;  // or it is a link that another user owns
 };
 
 absl::Status Fault(const std::string& doing, const std::string& path) {
@@ -71,18 +72,16 @@ absl::StatusOr<Place> Step(int from, const std::string& rest, const std::string&
   return place;
 }
 
-absl::StatusOr<Place> Find(const std::string& path) {
+// Follows links up to the first one that another user owns.
+absl::StatusOr<Place> Walk(const std::string& path) {
   std::string rest = path;
   OwnedFd from;
   for (int i = 0; i < kMaxLinks; ++i) {
     ASSIGN_OR_RETURN(Place place, Step(from.valid() ? from.get() : AT_FDCWD, rest, path));
     if (!place.there || !S_ISLNK(place.mode)) return place;
-    if (!IsTrusted(place.owner)) {
-      return absl::PermissionDeniedError(
-          absl::StrCat(path, " is a link that another user (uid ", place.owner, ") owns"));
-    }
+    place.is_foreign_link = !IsTrusted(place.owner);
     place.is_open_file = IsInProc(place.folder.get());
-    if (place.is_open_file) return place;
+    if (place.is_foreign_link || place.is_open_file) return place;
     std::string target(PATH_MAX, '\0');
     const ssize_t size = readlinkat(place.folder.get(), place.name.c_str(), target.data(), target.size());
     if (size < 0) return Fault("reading the link", path);
@@ -91,6 +90,18 @@ absl::StatusOr<Place> Find(const std::string& path) {
   }
   errno = ELOOP;
   return Fault("following", path);
+}
+
+absl::Status RefuseForeignLink(const Place& place, const std::string& path) {
+  if (!place.is_foreign_link) return absl::OkStatus();
+  return absl::PermissionDeniedError(
+      absl::StrCat(path, " is a link that another user (uid ", place.owner, ") owns"));
+}
+
+absl::StatusOr<Place> Find(const std::string& path) {
+  ASSIGN_OR_RETURN(Place place, Walk(path));
+  RETURN_IF_ERROR(RefuseForeignLink(place, path));
+  return place;
 }
 
 // What is opened may have been put there since Find().
@@ -182,8 +193,9 @@ absl::StatusOr<std::string> ReadWholeFile(const std::string& path, size_t max_by
 }
 
 absl::Status CheckLink(const std::string& path) {
-  const absl::Status found = Find(path.substr(0, path.find_last_not_of('/') + 1)).status();
-  return absl::IsPermissionDenied(found) ? found : absl::OkStatus();
+  const std::string itself = path.substr(0, path.find_last_not_of('/') + 1);
+  const absl::StatusOr<Place> found = Walk(itself);
+  return found.ok() ? RefuseForeignLink(*found, itself) : absl::OkStatus();
 }
 
 }  // namespace muster

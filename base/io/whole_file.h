@@ -33,7 +33,8 @@ absl::Status FillFile(const std::string& path, const std::string& content);
 // The content of a regular file. NotFound: there is none; ResourceExhausted: it has more bytes than that.
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path, size_t max_bytes);
 
-// PermissionDenied: the path, which need not exist, ends in a link that another user owns.
+// PermissionDenied: the path, which need not exist, ends in a link that another user owns. A path that cannot be
+// looked at is no error here: whoever opens it hears why.
 absl::Status CheckLink(const std::string& path);
 
 absl::Status WriteAll(int fd, const std::string& path, const std::string& content);  // path: for the error

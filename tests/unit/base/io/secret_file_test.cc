@@ -89,6 +89,15 @@ TEST_F(ReadSecretFileTest, ALinkOfAnotherUserIsRefused) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("a link that another user owns"));
 }
 
+TEST_F(ReadSecretFileTest, AFolderThatMayNotBeEnteredIsNoForeignLink) {
+  const std::string path = Write("token", "text", 0600);
+  chmod(folder_.c_str(), 0700);
+  if (seteuid(104'243) != 0) GTEST_SKIP() << "only root";
+  const absl::Status status = ReadSecretFile(path, FileKind::kSecret, 100).status();
+  ASSERT_EQ(seteuid(0), 0);
+  EXPECT_EQ(status.message(), "the file cannot be read: Permission denied");
+}
+
 TEST_F(ReadSecretFileTest, ARelativePathStaysUsableElsewhere) {
   const std::string path = Write("token", "text", 0644);
   const auto relative = std::filesystem::relative(path, std::filesystem::current_path()).string();
