@@ -285,13 +285,18 @@ void AgentCore::OnUnknownOrder(Effects* out) {
       out);
 }
 
-// The node stays where it is: a coordinator that means it sends a right one.
-void AgentCore::OnUnsoundRound(const std::string& why, Effects* out) {
-  if (std::exchange(unsound_round_, why) == why) return;
+// The node stays where it is: a coordinator that means it sends a right one. Nothing of a wrong one is stored
+// either, because this node would report it, and the right coordinator would refuse the node for that.
+bool AgentCore::IsSound(const v1::Directive& directive, Effects* out) {
+  std::string why = WhyImpossible(directive.greatest());
+  if (why.empty() && directive.has_run()) why = WhyUnsound(directive.run(), config_.slots());
+  if (why.empty()) return true;
+  if (std::exchange(unsound_round_is_said_, true)) return false;
   Say(Severity::kError,
-      absl::StrCat("ignoring a round that cannot be started (", why,
-                   "): is this job's coordinator what answers at ", ToString(config_.primary()), "?"),
+      absl::StrCat("ignoring a round that cannot be (", why, "): is this job's coordinator what answers at ",
+                   ToString(config_.primary()), "?"),
       out);
+  return false;
 }
 
 void AgentCore::OnDirective(BootTime now, const v1::Directive& directive, Effects* out) {
@@ -317,8 +322,7 @@ void AgentCore::OnDirective(BootTime now, const v1::Directive& directive, Effect
     return;
   }
   if (directive.order_case() == v1::Directive::ORDER_NOT_SET) return OnUnknownOrder(out);
-  const std::string unsound = directive.has_run() ? WhyUnsound(directive.run(), config_.slots()) : "";
-  if (!unsound.empty()) return OnUnsoundRound(unsound, out);
+  if (!IsSound(directive, out)) return;
   ExtendLease(directive);
   *memory_.mutable_epoch() = directive.id().epoch();
   *memory_.mutable_applied() = directive.id();

@@ -130,7 +130,7 @@ class AgentCore {
   bool IsNewer(const v1::Directive& directive) const;
   void OnOtherProtocol(BootTime now, uint32_t protocol, Effects* out);
   void OnUnknownOrder(Effects* out);
-  void OnUnsoundRound(const std::string& why, Effects* out);
+  bool IsSound(const v1::Directive& directive, Effects* out);
   void ApplyOrder(BootTime now, const v1::Directive& directive, Effects* out);
   void OnRefused(BootTime now, int exit_code, const std::string& reason, Effects* out);
   bool IsAnotherJobs(int exit_code) const;
@@ -193,8 +193,8 @@ class AgentCore {
   v1::DirectiveId newest_;
   std::string local_address_;
   bool unknown_order_is_said_ = false;
-  std::string unsound_round_;  // what was wrong with the newest one that was ignored
-  int place_in_line_ = 0;      // among the spares, from the newest WAIT; 0: not a spare
+  bool unsound_round_is_said_ = false;
+  int place_in_line_ = 0;  // among the spares, from the newest WAIT; 0: not a spare
   PredecessorProbe probe_;
 
   WaitingLine waiting_;

@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
+
+#include "base/ids.h"
+#include "tests/unit/agent/core/agent_core_fixture.h"
 
 namespace muster::agent {
 namespace {
@@ -40,11 +44,44 @@ TEST(RoundCheckTest, ImpossibleNumbersAreNamed) {
   EXPECT_EQ(Said([](v1::Round* round) { round->mutable_master()->set_port(70'000); }), "master port 70000");
 }
 
+TEST(RoundCheckTest, ARoundOfOthersNeedsNoRankHere) {
+  v1::Round round = SoundRound();
+  round.clear_node_rank();
+  EXPECT_EQ(WhyImpossible(round), "");
+  round.set_restart_count(-1);
+  EXPECT_EQ(WhyImpossible(round), "restart count -1");
+}
+
 TEST(RoundCheckTest, AnAddressThatIsNoneIsNotShown) {
   for (const char* host : {"a b", "$(touch x)", "a\nb", "\x1b[2J"}) {
     EXPECT_EQ(Said([host](v1::Round* round) { round->mutable_master()->set_host(host); }),
               "a master address that is none");
   }
+}
+
+class UnsoundRoundTest : public AgentCoreTest {};
+
+// An agent that stored it would report it, and the job's own coordinator would refuse the node for that.
+TEST_F(UnsoundRoundTest, IsNeitherStartedNorStoredAndNamedOnce) {
+  Connected();
+  Give(Directive(1));
+  HostApplies();
+  v1::Directive unsound = Run(2, 1);
+  unsound.mutable_run()->mutable_master()->set_host("a $(touch x)");
+  Give(unsound);
+  v1::Directive of_others = Directive(3);
+  *of_others.mutable_greatest() = unsound.run();
+  of_others.mutable_greatest()->clear_node_rank();
+  Give(of_others);
+  EXPECT_FALSE(LastOrder().has_start());
+  EXPECT_FALSE(IsSet(core_.memory().last().id()));
+  const auto notes = Took<Note>();
+  EXPECT_EQ(std::count_if(notes.begin(), notes.end(),
+                          [](const Note& note) { return note.severity == Severity::kError; }),
+            1);
+
+  Give(Run(4, 1));
+  EXPECT_TRUE(LastOrder().has_start());
 }
 
 }  // namespace
