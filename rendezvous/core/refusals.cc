@@ -27,9 +27,8 @@ void Refusals::Note(BootTime now, const std::string& name, const std::string& re
   } else if (!named) {
     more_ = true;
   }
-  // Begins anew now and then, so that strangers cannot hide the refusal of a node by being refused themselves.
-  const bool full = logged->whom.size() >= kMaxRefusalsLogged;
-  if (full && now >= logged->since + kRefusalsLoggedAgain) logged->whom.clear();
+  // Begins anew now and then, so that strangers who were refused once do not hide the refusal of a node for ever.
+  if (now >= logged->since + kRefusalsLoggedAgain) logged->whom.clear();
   if (logged->whom.empty()) logged->since = now;
   if (logged->whom.size() >= kMaxRefusalsLogged || !logged->whom.insert(whom).second) return;
   Say(Severity::kWarning, absl::StrCat("refused ", name, ": ", reason), out, {.event = events::kNodeRefused});

@@ -27,8 +27,8 @@ class Refusals {
 
  private:
   struct Logged {
-    std::set<std::string> whom;  // "NAME (reason)"; at most kMaxRefusalsLogged
-    BootTime since;              // when the first of them was logged
+    std::set<std::string> whom;             // "NAME (reason)"; at most kMaxRefusalsLogged
+    BootTime since = absl::InfinitePast();  // when the first of them was logged
   };
 
   void Note(BootTime now, const std::string& name, const std::string& reason, Logged* logged, Effects* out);
