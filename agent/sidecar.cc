@@ -81,7 +81,10 @@ absl::StatusOr<OwnedFd> SocketWith(const std::string& text) {
   }
   const OwnedFd reading(ends[0]), writing(ends[1]);
   const ssize_t sent = send(writing.get(), text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-  if (sent != static_cast<ssize_t>(text.size())) return absl::ErrnoToStatus(errno, "handing the tokens over");
+  if (sent < 0) return absl::ErrnoToStatus(errno, "handing the tokens over");
+  if (sent < static_cast<ssize_t>(text.size())) {
+    return absl::ResourceExhaustedError("handing the tokens over: the kernel gives a socket too little memory");
+  }
   OwnedFd moved(fcntl(reading.get(), F_DUPFD_CLOEXEC, kTokensFd + 1));
   if (!moved.valid()) return absl::ErrnoToStatus(errno, "copying a descriptor");
   return moved;

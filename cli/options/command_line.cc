@@ -46,9 +46,8 @@ absl::StatusOr<const OptionSpec*> Resolve(const std::vector<OptionSpec>& table, 
   // Not an abbreviation of --token-file, whose messages show its value.
   if (name == kTokenItself) {
     return absl::InvalidArgumentError(
-        "--token: on a command line every user of the machine could read it; use --token-file FILE or the "
-        "variable "
-        "MUSTER_TOKEN");
+        "--token: on a command line every user of the machine could read it; "
+        "use --token-file FILE or the variable MUSTER_TOKEN");
   }
   for (const bool torchrun : {true, false}) {
     std::vector<const OptionSpec*> fits;

@@ -53,13 +53,12 @@ void Coordinator::Learn(BootTime now, StreamId stream, const v1::AgentStatus& st
 }
 
 void Coordinator::LearnUse(BootTime now, const v1::AgentStatus& status, Host& host, Effects* out) const {
-  const bool was = host.IsUnusable(), is = status.phase() == v1::PHASE_UNUSABLE;
-  const bool again = was && status.phase() == v1::PHASE_READY;
-  if (!((is && !was) || again) || !host.use_lines.Take(now)) return;
-  if (is) Say(Severity::kWarning, WhyUnusable(status), out, {.event = events::kNodeUnusable});
-  if (again) {
-    Say(Severity::kInfo, absl::StrCat(status.hostname(), " is usable again"), out, {.event = events::kNodeUsable});
-  }
+  const bool was = host.IsUnusable();
+  const bool ends = !was && status.phase() == v1::PHASE_UNUSABLE,
+             begins = was && status.phase() == v1::PHASE_READY;
+  if ((!ends && !begins) || !host.use_lines.Take(now)) return;
+  if (ends) return Say(Severity::kWarning, WhyUnusable(status), out, {.event = events::kNodeUnusable});
+  Say(Severity::kInfo, absl::StrCat(status.hostname(), " is usable again"), out, {.event = events::kNodeUsable});
 }
 
 void Coordinator::LearnTimes(BootTime now, const v1::AgentStatus& status, Host& host) {

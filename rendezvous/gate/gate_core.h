@@ -96,6 +96,10 @@ class GateCore {
     State state = State::kSilent;
     BootTime since;  // when it got into that state
   };
+  struct Turn {
+    std::string source;
+    bool newest = true;  // the newest of its connections is let in, else the oldest
+  };
 
   enum class Kind { kWaiting, kVisitor, kGuest, kUncounted };
   static Kind KindOf(State state);
@@ -114,15 +118,11 @@ class GateCore {
 
   const GateLimits limits_;
   std::map<ConnectionId, Connection> connections_;
-  std::set<ConnectionId> timed_;  // all but members
-  BySource waiting_;              // in its first two states
-  BySource spoken_;               // of them, those that have said something
-  BySource visitors_;             // let in, and not known to have the credentials
-  BySource guests_;               // they have the credentials
-  struct Turn {
-    std::string source;
-    bool newest = true;  // the newest of its connections is let in, else the oldest
-  };
+  std::set<ConnectionId> timed_;       // all but members
+  BySource waiting_;                   // in its first two states
+  BySource spoken_;                    // of them, those that have said something
+  BySource visitors_;                  // let in, and not known to have the credentials
+  BySource guests_;                    // they have the credentials
   std::deque<Turn> turns_;             // sources that may have connections that have spoken
   std::set<std::string> have_a_turn_;  // the same
   Allowance let_ins_{kLetInBurst, kLetInsPerSecond};

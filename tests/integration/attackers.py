@@ -279,20 +279,23 @@ class Windows:
     def room(self):
         """Waits for room. 0: the other side has closed the connection, or is silent."""
         while min(self.left.values()) <= 0 or select.select([self.socket], [], [], 0)[0]:
-            try:
-                more = self.socket.recv(65536)
-            except (ConnectionError, socket.timeout):
+            if not self.receive():
                 return 0
-            if not more:
-                return 0
-            self.rest += more
-            self.read_frames()
         return min(self.left.values())
 
     def wait_for_end(self):
-        while not self.ended and (more := self.socket.recv(65536)):
-            self.rest += more
-            self.read_frames()
+        while not self.ended and self.receive():
+            pass
+
+    def receive(self):
+        """Waits for frames. False: the other side has closed the connection, or is silent."""
+        try:
+            more = self.socket.recv(65536)
+        except (ConnectionError, socket.timeout):
+            return False
+        self.rest += more
+        self.read_frames()
+        return bool(more)
 
     def read_frames(self):
         while len(self.rest) >= 9:
