@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -88,8 +89,7 @@ void EventLoop::Post(Callback callback) {
     posted_.push_back(std::move(callback));
     if (posted_.size() > 1) return;  // the loop is awake already
   }
-  const uint64_t one = 1;
-  (void)!write(wake_fd_, &one, sizeof(one));
+  Wake();
 }
 
 EventLoop::TimerId EventLoop::At(BootTime when, Callback callback) {
@@ -139,10 +139,28 @@ void EventLoop::RunPosted() {
     const MutexLock lock(mutex_);
     batch.swap(posted_);
   }
-  for (Callback& callback : batch) {
-    if (stop_) return;
-    callback();
+  for (size_t i = 0; i < batch.size(); ++i) {
+    if (stop_) {
+      const auto next = std::make_move_iterator(batch.begin() + static_cast<ptrdiff_t>(i));
+      return PostAgain({next, std::make_move_iterator(batch.end())});
+    }
+    batch[i]();
   }
+}
+
+// What was posted before the loop was stopped, for the next Run(): before what was posted since.
+void EventLoop::PostAgain(std::vector<Callback> rest) {
+  {
+    const MutexLock lock(mutex_);
+    rest.insert(rest.end(), std::make_move_iterator(posted_.begin()), std::make_move_iterator(posted_.end()));
+    posted_ = std::move(rest);
+  }
+  Wake();
+}
+
+void EventLoop::Wake() {
+  const uint64_t one = 1;
+  (void)!write(wake_fd_, &one, sizeof(one));
 }
 
 void EventLoop::ArmTimer() {

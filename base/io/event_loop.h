@@ -37,8 +37,8 @@ class EventLoop {
 
   static BootTime Now();  // CLOCK_BOOTTIME
 
-  void Run();  // until Stop()
-  void Stop();
+  void Run();   // until Stop()
+  void Stop();  // what was posted, and has not run yet, runs in the next Run()
 
   // From any thread. Runs on the loop thread, in order of posting; never from inside the call.
   void Post(Callback callback);
@@ -55,6 +55,8 @@ class EventLoop {
  private:
   void RunTimers();
   void RunPosted();
+  void PostAgain(std::vector<Callback> rest);
+  void Wake();
   void ArmTimer();
 
   absl::Status status_;

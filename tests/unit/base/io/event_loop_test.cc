@@ -60,6 +60,20 @@ TEST_F(EventLoopTest, CancellingWhatHasFiredOrNeverWasChangesNothing) {
   EXPECT_EQ(RunUntil(past_), (std::vector<int>{1, 2}));
 }
 
+TEST_F(EventLoopTest, WhatIsPostedBehindAStopRunsNextTime) {
+  for (const int number : {1, 2, 3}) {
+    loop_.Post([this, number] {
+      fired_.push_back(number);
+      if (number == 1) loop_.Stop();
+    });
+  }
+  loop_.Run();
+  EXPECT_EQ(fired_, std::vector<int>{1});
+  loop_.Post([this] { loop_.Stop(); });
+  loop_.Run();
+  EXPECT_EQ(fired_, (std::vector<int>{1, 2, 3}));
+}
+
 TEST_F(EventLoopTest, OfManyTimersEachIsCancelledByItsId) {
   std::vector<EventLoop::TimerId> ids;
   for (int i = 0; i < 20'000; ++i) ids.push_back(Record(past_, i));
