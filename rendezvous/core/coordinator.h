@@ -64,7 +64,7 @@ class Coordinator {
   bool DecidedJustNow(BootTime now) const;
   void DecideAndPush(BootTime now, Effects* out);
   bool Admit(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out);
-  void NoteElsewhere(BootTime now, const std::string& host_id);
+  void NoteElsewhere(BootTime now, const v1::AgentStatus& status);
   void Refuse(BootTime now, StreamId stream, const v1::AgentStatus& status, const Refusal& refusal, Effects* out);
   void Send(BootTime now, Host& host, Effects* out);
   void PushChanges(BootTime now, Effects* out);

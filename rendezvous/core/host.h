@@ -53,7 +53,8 @@ struct Part {
   bool in_older_round = false;
   v1::Round round;  // with its node rank; kept after the round, until the host is a member of another one
   BootTime lost_at = absl::InfiniteFuture();  // first sign in this round that it leaves or cannot continue
-  bool was_elsewhere = false;                 // has shown in this round that it follows another coordinator
+  v1::Epoch elsewhere;      // of the coordinators that it has shown to follow in this round, the last one's
+  int times_elsewhere = 0;  // how often it has shown another one
 };
 
 // Lines in the log about one node's becoming unusable, and usable again: a broken one may alternate without end.

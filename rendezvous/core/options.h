@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "base/ranges.h"
 #include "base/takeover.h"
 
 namespace muster::v1 {
@@ -53,16 +54,15 @@ inline constexpr size_t kMaxRivalsTold = 64;  // logged nodes that claim a place
 // The holder of a place is alive if it sends a status this long after another node claimed the place: by then a
 // dead holder's last status has arrived.
 inline constexpr absl::Duration kRivalAfter = absl::Seconds(1);
-inline constexpr int kMaxNodes = 1'000'000;
-inline constexpr int kMaxSlots = 65'536;                   // workers of one node
-inline constexpr int kMaxCount = 1'000'000'000;            // of restarts, failures, losses
-inline constexpr uint64_t kMaxNumber = uint64_t{1} << 62;  // of epochs and rounds
 // Epoch and round numbers this far above its own are not believed by a coordinator that has a round: each is one
 // restart, or one new coordinator.
 inline constexpr uint64_t kMaxJump = uint64_t{1} << 20;
 // Greater epochs that a coordinator may meet. Each makes it learn the state of the job anew.
 inline constexpr size_t kMaxEpochsMet = 64;
-// The same of rounds that only nodes report.
+// After that many, how often in a round a member that has met a still greater one is waited for anew, as it may
+// hold a lease from there: a name that changes may lead it elsewhere more than once.
+inline constexpr int kMaxTimesElsewhere = 3;
+// The same as kMaxEpochsMet of rounds that only nodes report.
 inline constexpr int kMaxRoundsHeard = 64;
 // From such a round, or the coordinator's epoch, for all of its members to attach. Thousands take turns.
 inline constexpr absl::Duration kMembersReturn = absl::Minutes(2);
@@ -79,10 +79,6 @@ inline constexpr absl::Duration kUnleasedReturn = absl::Seconds(10);
 inline constexpr int kMaxIdleFailures = 3;  // restarts in a row without a touch of the progress file
 // Without a progress file, a round that ran this long counts as progress.
 inline constexpr absl::Duration kLongRound = absl::Minutes(5);
-inline constexpr int kMaxFailureAges = 1000;  // upper bound of --max-restarts with --restart-window
-// Ages of lost nodes that are passed on to the next coordinator, the newest: they travel with each directive.
-inline constexpr int kMaxLossAges = 1000;
-inline constexpr size_t kMaxExcluded = 64;  // nodes excluded at the same time
 
 // When new nodes join a running group of MIN:MAX nodes.
 enum class ScaleUp {

@@ -281,7 +281,8 @@ void Coordinator::MakeRound(BootTime now, const std::vector<Candidate>& members,
     round.set_largest_node_count(gathering.largest);
     round.set_max_restarts(job_.options.max_restarts);
     host.part.in_round = true;
-    host.part.was_elsewhere = false;
+    host.part.elsewhere.Clear();
+    host.part.times_elsewhere = 0;
     host.part.round = round;
     host.seat = members[i].seat;
   }

@@ -150,21 +150,53 @@ TEST(CoordinatorLies, OnlySoManyGreaterEpochsAreBelieved) {
   EXPECT_EQ(c.state(), State::kRunning);
 }
 
+// The member "c" has been at a coordinator of a still greater epoch than the last time, and returns.
+void ReturnFromElsewhere(Cluster* c, uint64_t epochs_above) {
+  c->At("c").status.mutable_epoch()->set_number(c->core().epoch().number() + epochs_above);
+  c->Attach("c");
+  EXPECT_EQ(c->Told("c").refused().reason(), kMetTooMany);
+}
+
+void LoseCWithAllEpochsMet(Cluster* c) {
+  StartThree(c);
+  BringAllGreaterEpochs(c);
+  c->Close("c");
+  c->Pass(absl::Seconds(5), {"a", "b"});
+  ASSERT_EQ(c->state(), State::kDraining);
+  for (const char* name : {"a", "b"}) c->Apply(name);
+}
+
 // Its name led it to another coordinator for a moment, and it may have a lease from there.
 TEST(CoordinatorLies, TheRankOfAMemberThatFollowsAnotherCoordinatorIsNotFreeAtOnce) {
   Cluster c(Elastic(2, 3));
-  StartThree(&c);
-  BringAllGreaterEpochs(&c);
-  c.Close("c");
-  c.Pass(absl::Seconds(5), {"a", "b"});
-  ASSERT_EQ(c.state(), State::kDraining);
-  for (const char* name : {"a", "b"}) c.Apply(name);
-  c.At("c").status.mutable_epoch()->set_number(c.core().epoch().number() + 1);
-  c.Attach("c");
-  EXPECT_EQ(c.Told("c").refused().reason(), kMetTooMany);
+  LoseCWithAllEpochsMet(&c);
+  ReturnFromElsewhere(&c, 1);
   c.Pass(absl::Seconds(8), {"a", "b"});
   EXPECT_EQ(c.state(), State::kDraining) << "the lease that it had here has ended";
   c.Pass(absl::Seconds(4), {"a", "b"});
+  EXPECT_NE(c.state(), State::kDraining);
+}
+
+TEST(CoordinatorLies, AMemberThatFollowsSeveralOthersInTurnIsWaitedForAnew) {
+  Cluster c(Elastic(2, 3));
+  LoseCWithAllEpochsMet(&c);
+  for (uint64_t epoch = 1; epoch <= kMaxTimesElsewhere; ++epoch) {
+    ReturnFromElsewhere(&c, epoch);
+    c.Pass(absl::Seconds(8), {"a", "b"});
+    ASSERT_EQ(c.state(), State::kDraining) << epoch;
+  }
+  ReturnFromElsewhere(&c, kMaxTimesElsewhere + 1);  // no honest one does that
+  c.Pass(absl::Seconds(4), {"a", "b"});
+  EXPECT_NE(c.state(), State::kDraining);
+}
+
+TEST(CoordinatorLies, AMemberThatRepeatsTheSameEpochIsNotWaitedForAnew) {
+  Cluster c(Elastic(2, 3));
+  LoseCWithAllEpochsMet(&c);
+  for (int i = 0; i < 3; ++i) {
+    ReturnFromElsewhere(&c, 1);
+    c.Pass(absl::Seconds(4), {"a", "b"});
+  }
   EXPECT_NE(c.state(), State::kDraining);
 }
 
