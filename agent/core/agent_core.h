@@ -193,7 +193,7 @@ class AgentCore {
   v1::DirectiveId newest_;
   std::string local_address_;
   bool unknown_order_is_said_ = false;
-  bool unsound_round_is_said_ = false;
+  bool unsound_directive_is_said_ = false;
   int place_in_line_ = 0;  // among the spares, from the newest WAIT; 0: not a spare
   PredecessorProbe probe_;
 

@@ -1,6 +1,6 @@
-// Whether a round can be started as the coordinator describes it. Without a token whoever answers at the
-// coordinator's address is obeyed, and what it says gets into the workers' environment, and from there into
-// scripts. Pure.
+// Whether a round can be as the coordinator describes it, beyond the ranges of its fields (base/ranges.h). Without
+// a token whoever answers at the coordinator's address is obeyed, and what it says gets into the workers'
+// environment, and from there into scripts. Pure.
 #pragma once
 
 #include <string>

@@ -3,10 +3,10 @@
 #include "absl/strings/str_cat.h"
 #include "base/exit_codes.h"
 #include "base/ids.h"
+#include "base/ranges.h"
 #include "base/text.h"
 #include "rendezvous/core/explain.h"
 #include "rendezvous/core/job.h"
-#include "rendezvous/core/ranges.h"
 
 namespace muster::rendezvous {
 namespace {

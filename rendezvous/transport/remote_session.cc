@@ -183,7 +183,6 @@ void RemoteSession::OnRead(Attempt* attempt, bool ok) {
 
 void RemoteSession::Send(const v1::AgentStatus& status) {
   if (current_ == nullptr || !current_->connected || current_->disconnecting) return;
-  MUSTER_CHECK(status.ByteSizeLong() <= static_cast<size_t>(kMaxMessageBytes), "a status is bounded");
   current_->waiting = status;
   Advance(current_);
 }

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "rendezvous/core/ranges.h"
+#include "base/ranges.h"
 #include "rendezvous/transport/received_status.h"
 
 using muster::rendezvous::OutOfRange;

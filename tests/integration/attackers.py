@@ -14,6 +14,7 @@ DATA, HEADERS, RESET, SETTINGS, PING, WINDOW_UPDATE, CONTINUATION = 0, 1, 3, 4, 
 INITIAL_WINDOW_SIZE = 4
 END_STREAM, END_HEADERS = 1, 4
 CONNECT_S = 5.0
+PROTOCOL = 4  # kProtocol in base/ids.h
 
 
 def frame(kind, flags, stream, payload=b""):
@@ -112,16 +113,30 @@ def answer_with_headers(connection, mebibytes=16):
         connection.sendall(PIECE_OF_BOMB)
 
 
-def answer_with_compression(connection):
-    """Of a coordinator, with a directive that is large once it is inflated."""
+def answer_as_coordinator(connection, message, *headers):
     named = b"".join(b"\x00" + literal(name) + literal(value) for name, value in (
-        ("content-type", "application/grpc"), ("grpc-encoding", "gzip"), ("muster-coordinator", "0"),
-        ("muster-instance", "0")))
+        ("content-type", "application/grpc"), ("muster-coordinator", "0"), ("muster-instance", "0"), *headers))
     connection.sendall(frame(SETTINGS, 1, 0) + frame(HEADERS, END_HEADERS, 1, b"\x88" + named))
-    send_data(Windows(connection), connection.sendall, compressed_message())
+    send_data(Windows(connection), connection.sendall, message)
     with contextlib.suppress(socket.timeout):
         while connection.recv(1 << 16):  # until the other end has had enough
             pass
+
+
+def answer_with_compression(connection):
+    """Of a coordinator, with a directive that is large once it is inflated."""
+    answer_as_coordinator(connection, compressed_message(), ("grpc-encoding", "gzip"))
+
+
+def answer_with_a_large_round(connection, spare_bytes=200):
+    """Of a coordinator, with a WAIT that tells of a round. It is as large as a message may be: an agent that stores
+    the round and reports it with all else has a message that is larger."""
+    epoch = field(1, 7) + field(2, 1)
+    greatest = field(1, field(1, 1) + field(2, epoch)) + field(19, b"c" * ((1 << 20) - spare_bytes))
+    wait = field(1, b"a reason")
+    message = field(1, field(1, epoch) + field(2, 1)) + field(5, greatest) + field(6, PROTOCOL) + field(10, wait)
+    connection.settimeout(1)
+    answer_as_coordinator(connection, b"\0" + struct.pack(">I", len(message)) + message)
 
 
 def header_bomb(address, port, mebibytes=16):
@@ -260,6 +275,13 @@ def varint(value):
     while value >= 128:
         text, value = text + bytes([value % 128 + 128]), value // 128
     return text + bytes([value])
+
+
+def field(number, value):
+    """Of a message of protobuf: a number, or bytes."""
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    return varint(number << 3 | 2) + varint(len(value)) + value
 
 
 class Windows:

@@ -150,6 +150,11 @@ class Misled(ClusterTest):
         self.check_bounded(attackers.answer_with_compression, r"the primary at .*another program answers there")
 
 
+    def test_a_hostile_coordinators_round_as_large_as_a_message(self):
+        self.check_bounded(attackers.answer_with_a_large_round,
+                           r"no coordinator gives \(Round.culprit has \d+ bytes, not at most 1024\)")
+
+
 class Hidden(ClusterTest):
     """/proc shows the environment of a process to all others of its user: to the workers, too."""
 

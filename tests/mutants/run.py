@@ -49,6 +49,7 @@ UNIT_TESTS = {
     "agent/notice/notice": ["notice_test"],
     "agent/host/core/": ["host_core_test"],
     "base/proc/": ["marker_test"],
+    "base/ranges": ["base_test"],
 }
 EXPECTATIONS = ("simulation", "unit", "redundant", "open")
 

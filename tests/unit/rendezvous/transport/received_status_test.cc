@@ -4,8 +4,8 @@
 
 #include <string>
 
+#include "base/ranges.h"
 #include "rendezvous/core/options.h"
-#include "rendezvous/core/ranges.h"
 
 namespace muster::rendezvous {
 namespace {

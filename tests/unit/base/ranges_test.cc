@@ -1,4 +1,4 @@
-#include "rendezvous/core/ranges.h"
+#include "base/ranges.h"
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
@@ -10,19 +10,17 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/core/options.h"
-
-namespace muster::rendezvous {
+namespace muster {
 namespace {
 
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
-// The way from a status to a field, through the messages that contain it.
+// The way from a status or a directive to a field, through the messages that contain it.
 using Way = std::vector<const FieldDescriptor*>;
 
-// Every field of a status and of all that is in it, each message by one way.
+// Every field of a message and of all that is in it, each message within it by one way.
 void Walk(const Descriptor& type, const Way& way, std::set<const Descriptor*>* seen,
           const std::function<void(const Way&)>& visit) {
   if (!seen->insert(&type).second) return;
@@ -36,8 +34,10 @@ void Walk(const Descriptor& type, const Way& way, std::set<const Descriptor*>* s
 
 std::vector<Way> AllFields() {
   std::vector<Way> all;
-  std::set<const Descriptor*> seen;
-  Walk(*v1::AgentStatus::descriptor(), {}, &seen, [&](const Way& way) { all.push_back(way); });
+  for (const Descriptor* type : {v1::AgentStatus::descriptor(), v1::Directive::descriptor()}) {
+    std::set<const Descriptor*> seen;
+    Walk(*type, {}, &seen, [&](const Way& way) { all.push_back(way); });
+  }
   return all;
 }
 
@@ -49,10 +49,13 @@ const Range* RangeOf(const FieldDescriptor& field) {
   return found == Ranges().end() ? nullptr : &*found;
 }
 
-// Values of which every one has a meaning: random numbers and digests.
+// Values of which every one has a meaning: random numbers, digests and times of a clock.
 const std::set<std::string>& WithoutLimit() {
-  static const std::set<std::string> names = {"Epoch.random", "Failure.texts_digest", "Verdict.digest",
-                                              "AgentStatus.protocol"};
+  static const std::set<std::string> names = {"Epoch.random",           "Failure.texts_digest",
+                                              "Verdict.digest",         "AgentStatus.protocol",
+                                              "Directive.protocol",     "Directive.held_failure_texts",
+                                              "Directive.held_verdict", "Directive.held_cannot_start_texts",
+                                              "Lease.not_after_boot_ns"};
   return names;
 }
 
@@ -88,40 +91,49 @@ void SetNumber(Message* at, const FieldDescriptor* field, Number value) {
   }
 }
 
-// What is said of a status in which this field alone is set: to the number, or to a text of that length.
-std::string Said(const Way& way, int64_t value) {
+// What is said of the message where the way begins, once `fill` has changed the one where it ends.
+std::string SaidOf(const Way& way, const std::function<void(Message*)>& fill) {
   v1::AgentStatus status;
-  Message* at = &status;
+  v1::Directive directive;
+  const bool is_status = way.front()->containing_type() == v1::AgentStatus::descriptor();
+  Message* at = is_status ? static_cast<Message*>(&status) : &directive;
   for (size_t i = 0; i + 1 < way.size(); ++i) at = Enter(at, way[i]);
+  fill(at);
+  return is_status ? OutOfRange(status) : OutOfRange(directive);
+}
+
+// With this field alone: set to the number, or to a text of that length.
+std::string Said(const Way& way, int64_t value) {
   const FieldDescriptor* const field = way.back();
-  if (IsNumber(*field)) {
-    SetNumber(at, field, value);
-  } else {
-    at->GetReflection()->SetString(at, field, std::string(static_cast<size_t>(value), 'x'));
-  }
-  return OutOfRange(status);
+  return SaidOf(way, [&](Message* at) {
+    if (IsNumber(*field)) return SetNumber(at, field, value);
+    const std::string text(static_cast<size_t>(value), 'x');
+    if (field->is_repeated()) return at->GetReflection()->AddString(at, field, text);
+    at->GetReflection()->SetString(at, field, text);
+  });
 }
 
 std::string SaidOfTimes(const Way& way, int64_t times) {
-  v1::AgentStatus status;
-  Message* at = &status;
-  for (size_t i = 0; i + 1 < way.size(); ++i) at = Enter(at, way[i]);
-  for (int64_t i = 0; i < times; ++i) {
-    if (IsNumber(*way.back())) {
-      SetNumber(at, way.back(), int64_t{0});
-    } else {
-      Enter(at, way.back());
+  const FieldDescriptor* const field = way.back();
+  return SaidOf(way, [&](Message* at) {
+    for (int64_t i = 0; i < times; ++i) {
+      if (IsNumber(*field)) {
+        SetNumber(at, field, int64_t{0});
+      } else if (IsText(*field)) {
+        at->GetReflection()->AddString(at, field, "");
+      } else {
+        Enter(at, field);
+      }
     }
-  }
-  return OutOfRange(status);
+  });
 }
 
-TEST(Ranges, EveryNumberAndTextOfAStatusHasOne) {
+TEST(Ranges, EveryNumberAndTextThatIsSentHasOne) {
   for (const Way& way : AllFields()) {
     const FieldDescriptor& field = *way.back();
     const bool needs_one = IsNumber(field) || IsText(field) || field.is_repeated();
     if (needs_one && WithoutLimit().count(NameOf(field)) == 0) {
-      EXPECT_NE(RangeOf(field), nullptr) << NameOf(field) << ": add it to rendezvous/core/ranges.cc";
+      EXPECT_NE(RangeOf(field), nullptr) << NameOf(field) << ": add it to base/ranges.cc";
     }
   }
 }
@@ -196,6 +208,15 @@ TEST(Ranges, AFailureOrVerdictMayNotBeTooLargeAsAWhole) {
   EXPECT_EQ(OutOfRange(bad).find("AgentStatus.verdict has "), 0u) << OutOfRange(bad);
 }
 
+// An agent stores it, and repeats it with all else that it reports.
+TEST(Ranges, AVerdictOfADirectiveMayNotBeTooLargeAsAWhole) {
+  v1::Directive directive;
+  directive.mutable_verdict()->set_reason(std::string(kMaxLongText, 'x'));
+  EXPECT_EQ(OutOfRange(directive), "");
+  for (int i = 0; i < 3; ++i) *directive.mutable_verdict()->add_other_failures() = FailureOf(kMaxFailureBytes);
+  EXPECT_EQ(OutOfRange(directive).find("Directive.verdict has "), 0u) << OutOfRange(directive);
+}
+
 TEST(Ranges, FactsMayNotBeTooMany) {
   v1::AgentStatus status;
   for (int64_t i = 0; i < kMaxFactsSent; ++i) (*status.mutable_facts())[std::to_string(i)] = "";
@@ -205,4 +226,4 @@ TEST(Ranges, FactsMayNotBeTooMany) {
 }
 
 }  // namespace
-}  // namespace muster::rendezvous
+}  // namespace muster

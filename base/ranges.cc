@@ -1,17 +1,18 @@
-#include "rendezvous/core/ranges.h"
+#include "base/ranges.h"
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
 
+#include <algorithm>
+#include <initializer_list>
 #include <limits>
 #include <unordered_map>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/check.h"
-#include "rendezvous/core/options.h"
 
-namespace muster::rendezvous {
+namespace muster {
 namespace {
 
 using google::protobuf::FieldDescriptor;
@@ -143,17 +144,14 @@ std::string Check(const Message& message) {
 }
 
 // Many small texts can make a large message.
-std::string TooLarge(const v1::AgentStatus& status) {
-  const auto too_large = [](const char* what, const Message& message, size_t most) -> std::string {
-    const size_t bytes = message.ByteSizeLong();
-    return bytes <= most ? "" : absl::StrCat(what, " has ", bytes, " bytes, not at most ", most);
-  };
-  for (const std::string& found : {too_large("AgentStatus.failure", status.failure(), kMaxFailureBytes),
-                                   too_large("AgentStatus.cannot_start", status.cannot_start(), kMaxFailureBytes),
-                                   too_large("AgentStatus.verdict", status.verdict(), kMaxVerdictBytes)}) {
-    if (!found.empty()) return found;
-  }
-  return "";
+std::string TooLarge(const char* what, const Message& message, size_t most) {
+  const size_t bytes = message.ByteSizeLong();
+  return bytes <= most ? "" : absl::StrCat(what, " has ", bytes, " bytes, not at most ", most);
+}
+
+std::string FirstOf(std::initializer_list<std::string> found) {
+  const auto first = std::find_if(found.begin(), found.end(), [](const std::string& one) { return !one.empty(); });
+  return first == found.end() ? "" : *first;
 }
 
 }  // namespace
@@ -247,13 +245,40 @@ const std::vector<Range>& Ranges() {
       {"AgentStatus.facts", 0, 0, kMaxFactsSent},
       {"AgentStatus.FactsEntry.key", 0, kMaxLongText},
       {"AgentStatus.FactsEntry.value", 0, kMaxLongText},
+
+      {"Settings.min_nodes", 0, kMaxNodes},
+      {"Settings.max_nodes", 0, kMaxNodes},
+      {"Settings.max_restarts", 0, kMaxCount},
+      {"Settings.max_node_losses", 0, kMaxCount},
+      {"Settings.beat_ms", 0, kMaxAge},
+      {"Settings.lease_ms", 0, kMaxAge},
+      {"Lease.duration_ms", 0, kMaxAge},
+      {"Wait.reason", 0, kMaxLongText},
+      {"Wait.absent", 0, kMaxLongText, kMaxAbsentSent},
+      {"Wait.absent_count", 0, kMaxNodes},
+      {"Wait.place_in_line", 0, kMaxNodes},
+      {"Holder.hostname", 0, kMaxShortText},
+      {"Holder.process", 0, kMaxShortText},
+      {"Stop.cause", 0, kMaxLongText},
+      {"Stop.grace_ms", 0, kMaxAge},
+      {"Release.exit_code", 0, 255},
+      {"Release.reason", 0, kMaxLongText},
+      {"Refused.exit_code", 0, 255},
+      {"Refused.reason", 0, kMaxLongText},
   };
   return *ranges;
 }
 
 std::string OutOfRange(const v1::AgentStatus& status) {
   if (std::string found = Check(status); !found.empty()) return found;
-  return TooLarge(status);
+  return FirstOf({TooLarge("AgentStatus.failure", status.failure(), kMaxFailureBytes),
+                  TooLarge("AgentStatus.cannot_start", status.cannot_start(), kMaxFailureBytes),
+                  TooLarge("AgentStatus.verdict", status.verdict(), kMaxVerdictBytes)});
 }
 
-}  // namespace muster::rendezvous
+std::string OutOfRange(const v1::Directive& directive) {
+  if (std::string found = Check(directive); !found.empty()) return found;
+  return TooLarge("Directive.verdict", directive.verdict(), kMaxVerdictBytes);
+}
+
+}  // namespace muster
