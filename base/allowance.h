@@ -20,6 +20,8 @@ class Allowance {
     }
     return left_ >= 1;
   }
+  // Whether it may happen as often at once as ever.
+  bool IsFull(BootTime now) { return Has(now) && left_ >= burst_; }
   void Spend() { left_ -= 1; }
   void GiveBack() { left_ = std::min(burst_, left_ + 1); }
 

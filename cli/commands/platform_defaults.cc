@@ -55,7 +55,7 @@ std::string WithPlatformDefaults(std::string_view help) {
   const auto split = discovery::LabelsOf([](const Traits& traits) { return traits.stderr_means_error; });
   return absl::StrReplaceAll(AsAbsl(help), {{"@GRACES@", Graces()},
                                             {"@BEATS@", absl::StrCat(kLeastBeatsPerLease)},
-                                            {"@MAX_AGES@", absl::StrCat(rendezvous::kMaxFailureAges)},
+                                            {"@MAX_AGES@", absl::StrCat(kMaxFailureAges)},
                                             {"@RETRY_CODES@", RetryCodes()},
                                             {"@NO_REPLACEMENT@", absl::StrJoin(no_replacement, " or ")},
                                             {"@SPLIT@", absl::StrJoin(split, " or ")}});

@@ -201,9 +201,9 @@ absl::Status CheckProgram(const ProgramSettings& s) {
 }
 
 absl::Status CheckRestarts(const RestartSettings& s) {
-  if (s.restart_window && s.max_restarts && s.max_restarts->value > rendezvous::kMaxFailureAges) {
+  if (s.restart_window && s.max_restarts && s.max_restarts->value > kMaxFailureAges) {
     return WrongValue(*s.max_restarts,
-                      absl::StrCat("must be at most ", rendezvous::kMaxFailureAges, " with --restart-window"));
+                      absl::StrCat("must be at most ", kMaxFailureAges, " with --restart-window"));
   }
   return absl::OkStatus();
 }

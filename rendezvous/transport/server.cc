@@ -19,6 +19,7 @@
 #include "rendezvous/transport/completion_thread.h"
 #include "rendezvous/transport/received_status.h"
 #include "rendezvous/transport/speaker.h"
+#include "rendezvous/transport/status_rates.h"
 
 namespace muster::rendezvous {
 namespace {
@@ -66,8 +67,6 @@ class Server::Impl {
  private:
   // One agent's stream. Destroyed when no operation of it is outstanding.
   struct Stream {
-    explicit Stream(const Allowance& allowed) : statuses(allowed) {}
-
     StreamId id = 0;
     Gate::Peer peer;
     Speaker speaker;
@@ -79,7 +78,6 @@ class Server::Impl {
     std::optional<v1::Directive> waiting;  // the newest one; its write has not begun
     std::optional<grpc::Status> closing;   // the final status, sent once everything is written
     int heard = 0;                         // statuses before its agent was admitted
-    Allowance statuses;
     bool admitted = false;
     bool reading = false;
     bool writing = false;
@@ -95,6 +93,8 @@ class Server::Impl {
   void Read(Stream* stream);
   void OnRead(Stream* stream, bool ok);
   void Hear(Stream* stream, const grpc::ByteBuffer& bytes);
+  absl::StatusOr<v1::AgentStatus> WhatItSays(Stream* stream, const grpc::ByteBuffer& bytes);
+  absl::Status CountStatusOf(const std::string& host_id);
   void TurnAway(Stream* stream, const absl::Status& why);
   void Advance(Stream* stream);
   void OnWritten(Stream* stream, bool ok);
@@ -105,6 +105,7 @@ class Server::Impl {
   StreamEvents* const events_;
   v1::Rendezvous::WithRawMethod_Attend<v1::Rendezvous::Service> service_;
   bool stopping_ = false;
+  StatusRates rates_{options_.statuses};
   size_t admitted_ = 0;  // streams with an admitted agent
   StreamId next_id_ = 1;
   std::unique_ptr<Stream> accepting_;
@@ -163,7 +164,7 @@ absl::Status Server::Impl::OpenGate(std::vector<std::string> addresses) {
 }
 
 void Server::Impl::Accept() {
-  accepting_ = std::make_unique<Stream>(options_.statuses);
+  accepting_ = std::make_unique<Stream>();
   accepting_->accepted.done = [this](bool ok) { OnAccepted(ok); };
   auto* queue = static_cast<grpc::ServerCompletionQueue*>(thread_->queue());
   service_.RequestAttend(&accepting_->context, &accepting_->io, queue, queue, &accepting_->accepted);
@@ -237,20 +238,31 @@ void Server::Impl::OnRead(Stream* stream, bool ok) {
 }
 
 void Server::Impl::Hear(Stream* stream, const grpc::ByteBuffer& bytes) {
-  if (!stream->admitted && ++stream->heard > kMaxStatusesUnadmitted) {
-    return TurnAway(stream, absl::ResourceExhaustedError(
-                                absl::StrCat("it sent more than ", kMaxStatusesUnadmitted,
-                                             " statuses, and no agent was admitted on its connection")));
-  }
-  if (!stream->statuses.Take(EventLoop::Now())) {
-    return TurnAway(stream, absl::ResourceExhaustedError(
-                                absl::StrCat("it sent more than ", kStatusesPerSecond, " statuses a second")));
-  }
-  const absl::StatusOr<v1::AgentStatus> status = StatusIn(bytes);
+  const absl::StatusOr<v1::AgentStatus> status = WhatItSays(stream, bytes);
   if (!status.ok()) return TurnAway(stream, status.status());
-  const absl::Status own = stream->speaker.Hear(*status, stream->peer.binding);
-  if (!own.ok()) return TurnAway(stream, own);
   events_->OnStatus(stream->id, *status);
+}
+
+// Who has named no host is heard a few times only; of each host the statuses are counted before they are parsed.
+absl::StatusOr<v1::AgentStatus> Server::Impl::WhatItSays(Stream* stream, const grpc::ByteBuffer& bytes) {
+  if (!stream->admitted && ++stream->heard > kMaxStatusesUnadmitted) {
+    return absl::ResourceExhaustedError(absl::StrCat("it sent more than ", kMaxStatusesUnadmitted,
+                                                     " statuses, and no agent was admitted on its connection"));
+  }
+  const bool is_named = !stream->speaker.host_id().empty();
+  if (is_named) RETURN_IF_ERROR(CountStatusOf(stream->speaker.host_id()));
+  ASSIGN_OR_RETURN(v1::AgentStatus status, StatusIn(bytes));
+  RETURN_IF_ERROR(stream->speaker.Hear(status, stream->peer.binding));
+  if (!is_named && !stream->speaker.host_id().empty()) {
+    RETURN_IF_ERROR(CountStatusOf(stream->speaker.host_id()));
+  }
+  return status;
+}
+
+absl::Status Server::Impl::CountStatusOf(const std::string& host_id) {
+  if (rates_.Take(EventLoop::Now(), host_id)) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("it sent more than ", kStatusesPerSecond, " statuses a second"));
 }
 
 // It counts as lost for the host that it belongs to.

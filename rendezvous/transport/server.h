@@ -26,7 +26,7 @@ namespace muster::rendezvous {
 inline constexpr size_t kMaxStreams = kMostAgents;  // with an admitted agent
 inline constexpr int kMaxStatusesUnadmitted =
     8;                                          // on one stream; an agent is admitted by its first one, or refused
-inline constexpr int kStatusesPerSecond = 500;  // of one agent; a real one sends some 20, and at changes
+inline constexpr int kStatusesPerSecond = 500;  // of one host; a real one sends some 20, and at changes
 inline constexpr int kStatusBurst = 2'000;
 inline constexpr absl::Duration kLastBytesLimit = absl::Milliseconds(200);  // then, for what was written
 inline constexpr absl::Duration kServerShutdownLimit = absl::Seconds(1);    // after it open calls are cancelled
@@ -53,7 +53,7 @@ struct ServerOptions {
   std::string version;
   std::string instance;  // a name that no other server has, sent to agents that attach
   absl::Duration lease;  // gRPC's timers are set longer than this
-  Allowance statuses{kStatusBurst, kStatusesPerSecond};  // of each agent
+  Allowance statuses{kStatusBurst, kStatusesPerSecond};  // of each host
 };
 
 class Server {

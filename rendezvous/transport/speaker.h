@@ -22,8 +22,10 @@ class Speaker {
   // spoke before); OK: it is, or it names no host. binding: as above, of the coordinator's end.
   absl::Status Hear(const v1::AgentStatus& status, std::string_view binding);
 
+  const std::string& host_id() const { return host_id_; }  // proved; empty: none yet
+
  private:
-  std::string host_id_;  // proved; empty: none yet
+  std::string host_id_;
 };
 
 }  // namespace muster::rendezvous

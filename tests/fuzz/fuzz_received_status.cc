@@ -8,7 +8,7 @@
 #include "base/ranges.h"
 #include "rendezvous/transport/received_status.h"
 
-using muster::rendezvous::OutOfRange;
+using muster::OutOfRange;
 using muster::rendezvous::ReadStatus;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
