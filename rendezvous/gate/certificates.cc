@@ -135,6 +135,7 @@ class CertificateProof : public TlsProof {
   }
 
   absl::Status WhyRefused(SSL* /*ssl*/, int alert) const override {
+    if (shows_token_) return absl::UnauthenticatedError("it has a token, and this job uses certificates");
     if (!fault_.empty())
       return absl::UnauthenticatedError(absl::StrCat(is_server_ ? "its certificate" : kDistrusted, " ", fault_));
     if (alert > 0) return is_server_ ? WhyClientLeaves(alert) : WhyServerRefuses(alert);
@@ -150,6 +151,14 @@ class CertificateProof : public TlsProof {
     return absl::UnauthenticatedError("it has no certificate");
   }
   size_t max_handshake_bytes() const override { return kMaxHandshakeBytes; }
+
+  // A client with a token is told what it lacks, and sees no certificate.
+  static int OnHello(SSL* ssl, int* alert, void* /*unused*/) {
+    auto* const proof = static_cast<CertificateProof*>(SSL_get_app_data(ssl));
+    proof->shows_token_ = OffersKey(ssl);
+    *alert = kNoCertificateAlert;
+    return proof->shows_token_ ? SSL_CLIENT_HELLO_ERROR : SSL_CLIENT_HELLO_SUCCESS;
+  }
 
  private:
   // A node dials the primary.
@@ -182,7 +191,12 @@ class CertificateProof : public TlsProof {
     switch (alert) {
       case SSL_AD_NO_APPLICATION_PROTOCOL:
         return absl::UnauthenticatedError(absl::StrCat(
-            "this node has a certificate and the coordinator has none: give ", kTheThree, " to all nodes"));
+            "this node has a certificate, and the coordinator has neither certificate nor token: give ", kTheThree,
+            " to all nodes, or to none"));
+      case SSL_AD_UNKNOWN_PSK_IDENTITY:
+        return absl::UnauthenticatedError(
+            "this node has a certificate, and the coordinator uses a token: give this node the token "
+            "(--token-file or MUSTER_TOKEN) in place of --tls-cert, --tls-key and --tls-ca");
       case SSL_AD_HANDSHAKE_FAILURE:
         return absl::UnauthenticatedError(
             absl::StrCat("the coordinator does not take certificates: perhaps the job has a token; give ",
@@ -213,6 +227,7 @@ class CertificateProof : public TlsProof {
 
   const std::shared_ptr<const Shared> shared_;
   const bool is_server_;
+  bool shows_token_ = false;
   std::string fault_;  // of the other end's certificate
 };
 
@@ -341,6 +356,7 @@ absl::StatusOr<CertificateSet> MakeCertificateSet(const CertificateTexts& texts,
   const absl::Status taken = OpenSslFault("--tls-cert: OpenSSL does not take it: this");
   ERR_clear_error();
   if (shared.server == nullptr || shared.client == nullptr) return taken;
+  SSL_CTX_set_client_hello_cb(shared.server.get(), &CertificateProof::OnHello, nullptr);
   Validity validity;
   for (const Owned<X509>& each : chain) validity = Both(validity, ValidityOf(each.get()));
   return CertificateSet{.credentials = std::make_shared<OfCertificates>(std::move(shared)), .validity = validity};

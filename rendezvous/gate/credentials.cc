@@ -10,7 +10,7 @@ namespace {
 class OfTokens : public Credentials {
  public:
   explicit OfTokens(const std::vector<GateKey>& keys) : server_(keys) {
-    for (const GateKey& key : keys) clients_.emplace_back(key);
+    for (const GateKey& key : keys) clients_.emplace_back(key, /*shows_next=*/&key != &keys.back());
   }
 
   std::unique_ptr<Codec> Accept() const override { return server_.Accept(); }

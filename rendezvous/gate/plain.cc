@@ -22,7 +22,7 @@ class PlainServerCodec : public Codec {
     held_ += bytes;
     if (IsClientHello(held_)) {
       out->append(kAlert);
-      return absl::UnauthenticatedError("it has a token, and this job has none");
+      return absl::UnauthenticatedError("it has a token or a certificate, and this job has neither");
     }
     const std::string_view begun = std::string_view(held_).substr(0, kPreface.size());
     if (begun != kPreface.substr(0, begun.size())) return absl::InvalidArgumentError("it does not speak HTTP/2");
@@ -52,14 +52,7 @@ class PlainClientCodec : public Codec {
       return absl::OkStatus();
     }
     held_ += bytes;
-    if (held_ == kCertificateAlert) {
-      return absl::UnauthenticatedError(
-          "this job requires a certificate and this node has none: pass --tls-cert, --tls-key and --tls-ca");
-    }
-    if (held_.front() == kTlsAlert) {
-      return absl::UnauthenticatedError(
-          "this job requires a token and this node sent none: set --token-file or MUSTER_TOKEN");
-    }
+    if (held_.front() == kTlsAlert) return WhyAlert();
     if (held_.size() <= kFrameTypeAt) return absl::OkStatus();
     if (held_[kFrameTypeAt] != kSettings) return absl::InvalidArgumentError("it does not speak HTTP/2");
     checked_ = true;
@@ -74,6 +67,20 @@ class PlainClientCodec : public Codec {
   bool ready() const override { return true; }
 
  private:
+  // Other servers of TLS answer with other alerts.
+  absl::Status WhyAlert() const {
+    if (held_.size() < kAlert.size()) return absl::OkStatus();
+    if (held_ == kCertificateAlert) {
+      return absl::UnauthenticatedError(
+          "this job requires a certificate and this node has none: pass --tls-cert, --tls-key and --tls-ca");
+    }
+    if (held_ == kAlert) {
+      return absl::UnauthenticatedError(
+          "this job requires a token and this node sent none: set --token-file or MUSTER_TOKEN");
+    }
+    return absl::InvalidArgumentError("it speaks TLS, but not as muster");
+  }
+
   std::string held_;
   bool checked_ = false;
 };

@@ -29,6 +29,8 @@ constexpr int kAlertOffset = SSL_AD_REASON_OFFSET;  // of the reason of an error
 constexpr std::string_view kBindingLabel = "EXPORTER-muster-attach";  // RFC 8446, section 7.5
 constexpr size_t kBindingBytes = 32;
 constexpr char kOtherToken[] = "it has another token, or belongs to another run";
+// The server name of a client that shows its other token as soon as this one is refused. A server needs no name.
+constexpr char kShowsNext[] = "another-token-follows";
 constexpr char kNotThisJobs[] =
     "the token is not this job's, or the run id is not: set the same token (--token-file or MUSTER_TOKEN) and "
     "--rdzv-id on all nodes";
@@ -40,6 +42,13 @@ struct Handshake {
 };
 
 Handshake* HandshakeOf(SSL* ssl) { return static_cast<Handshake*>(SSL_get_app_data(ssl)); }
+
+// The client is told what it lacks, before anything of this job.
+int DemandKey(SSL* ssl, int* alert, void* /*unused*/) {
+  if (OffersKey(ssl)) return SSL_CLIENT_HELLO_SUCCESS;
+  *alert = SSL_AD_UNKNOWN_PSK_IDENTITY;
+  return SSL_CLIENT_HELLO_ERROR;
+}
 
 SSL_SESSION* SessionOf(SSL* ssl, const GateKey& key) {
   SSL_SESSION* const session = SSL_SESSION_new();
@@ -83,25 +92,32 @@ bool RefusesKey(int alert) {
 // By the token.
 class KeyProof : public TlsProof {
  public:
-  KeyProof(std::shared_ptr<const Keys> keys, bool server) : is_server_(server) {
+  KeyProof(std::shared_ptr<const Keys> keys, bool server, bool shows_next = false)
+      : is_server_(server), shows_next_(shows_next) {
     handshake_.keys = std::move(keys);
   }
 
-  void Attach(SSL* ssl) override { SSL_set_app_data(ssl, &handshake_); }
+  void Attach(SSL* ssl) override {
+    SSL_set_app_data(ssl, &handshake_);
+    if (shows_next_) SSL_set_tlsext_host_name(ssl, kShowsNext);
+  }
 
   // A server that proves nothing else could only show a certificate, which no client accepts.
   absl::Status Check(SSL* ssl) const override {
     return SSL_session_reused(ssl) == 1 ? absl::OkStatus() : absl::InvalidArgumentError("it proves no token");
   }
 
-  absl::Status WhyRefused(SSL* /*ssl*/, int alert) const override {
-    if (is_server_) {
-      if (handshake_.offered) return absl::UnauthenticatedError(kOtherToken);
-      return absl::InvalidArgumentError("it speaks TLS, but shows no token");
-    }
+  absl::Status WhyRefused(SSL* ssl, int alert) const override {
+    if (is_server_) return WhyClientIsRefused(ssl);
     if (alert == SSL_AD_NO_APPLICATION_PROTOCOL) {
       return absl::UnauthenticatedError(
-          "this node has a token and the coordinator has none: set the same MUSTER_TOKEN on all nodes");
+          "this node has a token, and the coordinator has neither token nor certificates: give all nodes the same "
+          "token (--token-file or MUSTER_TOKEN), or none");
+    }
+    if (alert == kNoCertificateAlert) {
+      return absl::UnauthenticatedError(
+          "this node has a token, and the coordinator uses certificates: give this node --tls-cert, --tls-key and "
+          "--tls-ca in place of the token");
     }
     if (RefusesKey(alert)) return absl::UnauthenticatedError(kNotThisJobs);
     if (alert > 0) return OpenSslFault("the handshake");
@@ -115,8 +131,19 @@ class KeyProof : public TlsProof {
   size_t max_handshake_bytes() const override { return kMaxHandshakeBytes; }
 
  private:
+  absl::Status WhyClientIsRefused(SSL* ssl) const {
+    if (!handshake_.offered) {
+      return absl::UnauthenticatedError("it speaks TLS, but shows no token (does it have a certificate?)");
+    }
+    const char* const name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
+    const bool comes_back = name != nullptr && std::string_view(name) == kShowsNext;
+    return comes_back ? absl::UnavailableError("it shows its other token next")
+                      : absl::UnauthenticatedError(kOtherToken);
+  }
+
   Handshake handshake_;
   const bool is_server_;
+  const bool shows_next_;
 };
 
 class TlsCodec : public Codec {
@@ -269,6 +296,12 @@ std::unique_ptr<Codec> MakeTlsCodec(const std::shared_ptr<SSL_CTX>& context, std
   return std::make_unique<TlsCodec>(context, std::move(proof), server);
 }
 
+bool OffersKey(SSL* ssl) {
+  const unsigned char* extension = nullptr;
+  size_t size = 0;
+  return SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_psk, &extension, &size) == 1;
+}
+
 absl::Status OpenSslFault(const std::string& what) {
   std::array<char, 256> text{};
   ERR_error_string_n(ERR_peek_error(), text.data(), text.size());
@@ -278,6 +311,7 @@ absl::Status OpenSslFault(const std::string& what) {
 TlsServer::TlsServer(std::vector<GateKey> keys)
     : context_(MakeTlsContext(TLS_server_method())), keys_(std::make_shared<const Keys>(std::move(keys))) {
   MUSTER_CHECK(!keys_->empty(), "a server has a key");
+  SSL_CTX_set_client_hello_cb(context_.get(), &DemandKey, nullptr);
   SSL_CTX_set_psk_find_session_callback(context_.get(), &FindSession);
 }
 
@@ -285,14 +319,16 @@ std::unique_ptr<Codec> TlsServer::Accept() const {
   return MakeTlsCodec(context_, std::make_unique<KeyProof>(keys_, true), true);
 }
 
-TlsClient::TlsClient(GateKey key)
-    : context_(MakeTlsContext(TLS_client_method())), keys_(std::make_shared<const Keys>(Keys{std::move(key)})) {
+TlsClient::TlsClient(GateKey key, bool shows_next)
+    : context_(MakeTlsContext(TLS_client_method())),
+      keys_(std::make_shared<const Keys>(Keys{std::move(key)})),
+      shows_next_(shows_next) {
   SSL_CTX_set_psk_use_session_callback(context_.get(), &UseSession);
   SSL_CTX_set_verify(context_.get(), SSL_VERIFY_PEER, nullptr);  // there are no authorities: no certificate passes
 }
 
 std::unique_ptr<Codec> TlsClient::Connect() const {
-  return MakeTlsCodec(context_, std::make_unique<KeyProof>(keys_, false), false);
+  return MakeTlsCodec(context_, std::make_unique<KeyProof>(keys_, false, shows_next_), false);
 }
 
 }  // namespace muster::rendezvous

@@ -29,13 +29,16 @@ class TlsServer {
 
 class TlsClient {
  public:
-  explicit TlsClient(GateKey key);
+  // shows_next: it has another key, which it shows if this one is refused. It says so, and the server does not
+  // take the refusal for a stranger's.
+  explicit TlsClient(GateKey key, bool shows_next = false);
 
   std::unique_ptr<Codec> Connect() const;
 
  private:
   std::shared_ptr<SSL_CTX> context_;
   std::shared_ptr<const std::vector<GateKey>> keys_;
+  bool shows_next_;
 };
 
 }  // namespace muster::rendezvous

@@ -13,7 +13,7 @@
 namespace muster::rendezvous {
 
 // How one end of one connection proves itself and checks the other. All errors are Unauthenticated, unless the
-// other end is not of muster.
+// other end is not of muster, or is a client that shows its other token next (Unavailable).
 class TlsProof {
  public:
   virtual ~TlsProof() = default;
@@ -34,6 +34,14 @@ std::shared_ptr<SSL_CTX> MakeTlsContext(const SSL_METHOD* method);
 
 std::unique_ptr<Codec> MakeTlsCodec(const std::shared_ptr<SSL_CTX>& context, std::unique_ptr<TlsProof> proof,
                                     bool server);
+
+// By which a server that wants certificates refuses a client that offers a key. OpenSSL does not send
+// certificate_required before a version is agreed on; no server of TLS 1.3 sends this one otherwise (RFC 8446,
+// section 6).
+inline constexpr int kNoCertificateAlert = 111;  // certificate_unobtainable
+
+// Whether the client's first message offers a pre-shared key. Only for a callback of SSL_CTX_set_client_hello_cb.
+bool OffersKey(SSL* ssl);
 
 // The text of OpenSSL's first error, for people. FailedPrecondition.
 absl::Status OpenSslFault(const std::string& what);

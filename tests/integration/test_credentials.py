@@ -141,6 +141,7 @@ class Tokens(Renewal):
         self.assertEqual(starts, job.wait_for_round(0), "the same workers, by pid")
         self.assertEqual({0}, {record["restart"] for record in job.records()})
         self.assertEqual([], job.records("signal"))
+        self.assertFalse(job.nodes[0].said("refused"), "a node that comes back with its other token is no stranger")
 
         # A new agent of the primary does not go back to the token with which its host began, which was revoked.
         (job.folder / "new" / "token").write_text("short")
@@ -311,6 +312,50 @@ class Certificates(Renewal):
         node = self.job.start(0, options=options)
         self.assertEqual(65, node.exit_code())
         self.assertTrue(node.said("--tls-key .*: users other than its owner can write it .mode 0660.: chmod 600"))
+
+
+@unittest.skipUnless(authority.is_there(), "needs the openssl command")
+class Mixtures(ClusterTest):
+    """A node and a primary that are protected in different ways: both ends say which, and the node ends with 77."""
+
+    def setUp(self):
+        self.job = self.cluster(2, options=["--join-timeout", "60s"])
+        write(self.job.folder / "token", OLD)
+        self.ways = {"token": ["--token-file", str(self.job.folder / "token")],
+                     "certificates": authority.Authority(self.job.folder / "authority").issue(self.job.folder / "node"),
+                     "nothing": []}
+
+    def check(self, primary_has, answers):
+        primary = self.job.start(0, options=self.ways[primary_has])
+        wait_until("the primary listens", lambda: cluster.listens(self.job.addresses[0], self.job.ports[0]))
+        nodes = {has: self.job.start(1, options=self.ways[has]) for has in answers}
+        for has, (answer, log) in answers.items():
+            checked = subprocess.run([str(cluster.BINARY), "env", "--check", *self.ways[has]], capture_output=True,
+                                     env=self.job.environment_of(1), text=True, timeout=cluster.LIMIT_S)
+            self.assertEqual(69, checked.returncode, checked.stdout)
+            self.assertRegex(checked.stdout, f"WRONG +credentials +{answer}")
+            self.assertEqual(77, nodes[has].exit_code(), has)
+            self.assertTrue(nodes[has].said(answer), has)
+            self.assertTrue(primary.said(rf"refused a node at 127\.0\.0\.\d+: {log}"), has)
+
+    def test_a_primary_with_certificates(self):
+        self.check("certificates", {
+            "token": ("this node has a token, and the coordinator uses certificates: give this node --tls-cert",
+                      "it has a token, and this job uses certificates"),
+            "nothing": ("this job requires a certificate and this node has none: pass --tls-cert",
+                        "it has no certificate")})
+
+    def test_a_primary_with_a_token(self):
+        self.check("token", {
+            "certificates": ("this node has a certificate, and the coordinator uses a token: give this node the token",
+                             "it speaks TLS, but shows no token"),
+            "nothing": ("this job requires a token and this node sent none", "it has no token")})
+
+    def test_a_primary_with_neither(self):
+        log = "it has a token or a certificate, and this job has neither"
+        self.check("nothing", {
+            "token": ("this node has a token, and the coordinator has neither token nor certificates", log),
+            "certificates": ("this node has a certificate, and the coordinator has neither certificate nor token", log)})
 
 
 @unittest.skipUnless(os.geteuid() == 0, "only root makes PID namespaces")

@@ -202,8 +202,9 @@ TEST(CertificatesTest, AClientWithoutACertificateIsRefused) {
   EXPECT_THAT(std::string(plain.client_status.message()), HasSubstr("this job requires a certificate"));
   const auto token = TokenCredentials({"a-token-of-more-than-22-characters"}, "job1");
   const Meeting with_token = Meet(server, token);
-  EXPECT_FALSE(with_token.server->ready() || with_token.client->ready());
-  EXPECT_FALSE(with_token.server_status.ok());
+  EXPECT_FALSE(with_token.client->ready());
+  ExpectRefusal(with_token, "it has a token, and this job uses certificates",
+                "this node has a token, and the coordinator uses certificates: give this node --tls-cert");
 }
 
 // It speaks TLS, shows nothing and believes everything.
@@ -229,11 +230,11 @@ TEST(CertificatesTest, ANodeWithACertificateHearsThatTheJobHasNone) {
   const auto node = Trusting(Texts({}), Name(), TlsRole::kNode);
   const Meeting plain(PlainServer(), node->Connect(0));
   EXPECT_THAT(std::string(plain.client_status.message()),
-              HasSubstr("this node has a certificate and the coordinator has none"));
+              HasSubstr("this node has a certificate, and the coordinator has neither certificate nor token"));
   const Meeting token(TokenCredentials({"a-token-of-more-than-22-characters"}, "job1")->Accept(),
                       node->Connect(0));
-  EXPECT_TRUE(absl::IsUnauthenticated(token.client_status)) << token.client_status;
-  EXPECT_FALSE(token.server_status.ok());
+  ExpectRefusal(token, "it speaks TLS, but shows no token (does it have a certificate?)",
+                "this node has a certificate, and the coordinator uses a token: give this node the token");
 }
 
 // A certificate and what follows are encrypted (RFC 8446, section 4.4); a client shows its own after it knows the

@@ -209,6 +209,15 @@ TEST_F(GateTest, AnotherTokenIsRefusedAndTold) {
   EXPECT_TRUE(connections_.empty()) << "the application never hears of it";
 }
 
+TEST_F(GateTest, ANodeThatComesBackWithItsOtherTokenIsNotRefusedAloud) {
+  Open(WithTokens({kToken}));
+  const auto node = TokenCredentials({"another-token-of-22-characters", kToken}, "run");
+  const auto with_new = Dial([node] { return node->Connect(0); });
+  EXPECT_TRUE(absl::IsUnauthenticated(with_new->ended.Take().value_or(absl::OkStatus())));
+  Answer(Join([node] { return node->Connect(1); }));
+  EXPECT_TRUE(refused_.empty());
+}
+
 TEST_F(GateTest, WithoutATokenAClientHearsThatOneIsNeeded) {
   Open(WithTokens({kToken}));
   const auto client = Dial(&PlainClient);

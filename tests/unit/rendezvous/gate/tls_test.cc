@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/io/event_loop.h"
+#include "rendezvous/gate/credentials.h"
 #include "rendezvous/gate/plain.h"
 
 namespace muster::rendezvous {
@@ -140,8 +141,22 @@ TEST(TlsTest, AClientWithoutATokenHearsThatOneIsNeeded) {
 TEST(TlsTest, AClientWithATokenHearsThatTheJobHasNone) {
   const Meeting meeting(PlainServer(), ClientWith(kToken));
   EXPECT_TRUE(absl::IsUnauthenticated(meeting.server_status)) << meeting.server_status;
-  EXPECT_EQ(meeting.client_status.message(),
-            "this node has a token and the coordinator has none: set the same MUSTER_TOKEN on all nodes");
+  EXPECT_EQ(
+      meeting.client_status.message(),
+      "this node has a token, and the coordinator has neither token nor certificates: give all nodes the same "
+      "token (--token-file or MUSTER_TOKEN), or none");
+  EXPECT_EQ(meeting.server_status.message(), "it has a token or a certificate, and this job has neither");
+}
+
+// While tokens are replaced a node shows its new one in vain, then the old one: that is no stranger.
+TEST(TlsTest, OnlyTheLastTokenOfANodeIsRefusedAloud) {
+  const auto node = TokenCredentials({"another-token-of-22-characters", "a-third-token-of-22-characters"}, "run");
+  const Meeting first(ServerWith(kToken), node->Connect(0));
+  EXPECT_TRUE(absl::IsUnavailable(first.server_status)) << first.server_status;
+  EXPECT_TRUE(absl::IsUnauthenticated(first.client_status)) << first.client_status;
+  const Meeting last(ServerWith(kToken), node->Connect(1));
+  EXPECT_TRUE(absl::IsUnauthenticated(last.server_status)) << last.server_status;
+  EXPECT_TRUE(absl::IsUnauthenticated(last.client_status)) << last.client_status;
 }
 
 // It proves nothing, whatever it answers.
@@ -184,6 +199,23 @@ TEST(PlainTest, AServerLetsInNobodyBeforeTheWholePreface) {
   EXPECT_TRUE(server->FromPeer(EventLoop::Now(), "\n", &plain, &out).ok());
   EXPECT_TRUE(server->ready());
   EXPECT_EQ(plain, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+}
+
+// It answers HTTP/2 with an alert, as muster does, but with another one (here: protocol_version).
+TEST(PlainTest, AnotherServerOfTlsIsNotTakenForMuster) {
+  std::string plain, out;
+  const std::string alert("\x15\x03\x01\x00\x02\x02\x46", 7);
+  EXPECT_TRUE(absl::IsInvalidArgument(PlainClient()->FromPeer(EventLoop::Now(), alert, &plain, &out)));
+}
+
+TEST(PlainTest, AnAlertInPiecesIsStillTheRightOne) {
+  auto client = PlainClient();
+  std::string plain, out;
+  absl::Status status;
+  for (size_t i = 0; i < kCertificateAlert.size() && status.ok(); ++i) {
+    status = client->FromPeer(EventLoop::Now(), kCertificateAlert.substr(i, 1), &plain, &out);
+  }
+  EXPECT_NE(status.message().find("requires a certificate"), absl::string_view::npos) << status;
 }
 
 TEST(PlainTest, OtherProgramsAreRefused) {
