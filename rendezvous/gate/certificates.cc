@@ -291,6 +291,19 @@ absl::StatusOr<Owned<EVP_PKEY>> ReadKey(const std::string& text) {
   return Wrong("--tls-key", "expected a private key in PEM form (BEGIN PRIVATE KEY)");
 }
 
+std::vector<std::string> DigestsOf(const Chain& certificates) {
+  std::vector<std::string> digests;
+  for (const Owned<X509>& each : certificates) {
+    std::string digest(EVP_MAX_MD_SIZE, '\0');
+    unsigned size = 0;
+    const int made = X509_digest(each.get(), EVP_sha256(), reinterpret_cast<unsigned char*>(digest.data()), &size);
+    MUSTER_CHECK(made == 1, "OpenSSL hashes");
+    digest.resize(size);
+    digests.push_back(std::move(digest));
+  }
+  return digests;
+}
+
 Owned<X509_STORE> StoreOf(const Chain& authorities) {
   Owned<X509_STORE> store(X509_STORE_new());
   MUSTER_CHECK(store != nullptr, "OpenSSL makes a store");
@@ -359,7 +372,9 @@ absl::StatusOr<CertificateSet> MakeCertificateSet(const CertificateTexts& texts,
   SSL_CTX_set_client_hello_cb(shared.server.get(), &CertificateProof::OnHello, nullptr);
   Validity validity;
   for (const Owned<X509>& each : chain) validity = Both(validity, ValidityOf(each.get()));
-  return CertificateSet{.credentials = std::make_shared<OfCertificates>(std::move(shared)), .validity = validity};
+  return CertificateSet{.credentials = std::make_shared<OfCertificates>(std::move(shared)),
+                        .validity = validity,
+                        .authorities = DigestsOf(authorities)};
 }
 
 }  // namespace muster::rendezvous

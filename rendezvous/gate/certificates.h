@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -23,6 +24,7 @@ struct CertificateTexts {
 struct CertificateSet {
   std::shared_ptr<const Credentials> credentials;
   Validity validity;
+  std::vector<std::string> authorities;  // a digest of each, for comparisons
 };
 
 // The set, if its parts belong together: the key is the certificate's, an authority vouches for it, it has the

@@ -20,7 +20,7 @@ MadeCredentials TokensMade(const std::vector<std::string>& tokens, const std::st
   return {.credentials = TokenCredentials(tokens, run_id),
           .digest = absl::StrJoin(tokens, "\n"),
           .shown = tokens.size() > 1 ? "both of its tokens" : "its token",
-          .tokens = tokens};
+          .accepted = tokens};
 }
 
 CredentialSource TokenSource(const v1::NodeConfig& config) {
@@ -50,6 +50,8 @@ absl::StatusOr<MadeCredentials> CertificatesMade(const FileTexts& texts, const P
       .digest = absl::StrJoin(texts, "\n"),
       .shown = absl::StrCat("the certificate that is valid until ",
                             absl::FormatTime(absl::RFC3339_sec, set.validity.until, absl::UTCTimeZone())),
+      .accepted = std::move(set.authorities),
+      .are_certificates = true,
       .validity = set.validity};
 }
 

@@ -9,11 +9,20 @@ namespace muster::rendezvous {
 
 namespace {
 
-// Whoever has only the tokens before, and whoever has only the new ones, do not get to each other.
+// Whoever accepts only what was accepted before, and whoever has only the new credentials, do not get to each
+// other.
 bool IsDisjoint(const std::vector<std::string>& before, const std::vector<std::string>& now) {
   return !before.empty() && !now.empty() &&
          std::find_first_of(before.begin(), before.end(), now.begin(), now.end()) == before.end();
 }
+
+constexpr char kNoTokenOfBefore[] =
+    "it has no token of before: nodes whose file has only the old one cannot connect to those that have the new "
+    "one; next time keep the old token on the second line until all nodes have both";
+constexpr char kNoAuthorityOfBefore[] =
+    "the file of --tls-ca has no authority of before: nodes whose files have only the old ones cannot connect to "
+    "those that have the new ones; next time keep the old authorities in the file of --tls-ca until all nodes "
+    "have certificates of the new one";
 
 }  // namespace
 
@@ -47,15 +56,11 @@ CredentialNews::Outcome CredentialNews::OnTexts(const FileTexts& texts, absl::Ti
   Outcome outcome{.next = std::move(made->credentials), .texts = texts, .notes = {}};
   outcome.notes.push_back(
       {Severity::kInfo, absl::StrCat(source_.name, ": it has changed: new connections use ", made->shown)});
-  if (IsDisjoint(tokens_, made->tokens)) {
-    outcome.notes.push_back(
-        {Severity::kWarning,
-         absl::StrCat(source_.name,
-                      ": it has no token of before: nodes whose file has only the old one cannot "
-                      "connect to those that have the new one; next time keep the old token on "
-                      "the second line until all nodes have both")});
+  if (IsDisjoint(accepted_, made->accepted)) {
+    const char* const why = made->are_certificates ? kNoAuthorityOfBefore : kNoTokenOfBefore;
+    outcome.notes.push_back({Severity::kWarning, absl::StrCat(source_.name, ": ", why)});
   }
-  tokens_ = std::move(made->tokens);
+  accepted_ = std::move(made->accepted);
   return outcome;
 }
 

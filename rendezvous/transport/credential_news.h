@@ -25,9 +25,11 @@ struct FilesRead {
 
 struct MadeCredentials {
   std::shared_ptr<const Credentials> credentials;
-  std::string digest;                    // the same for the same credentials, whatever blanks are around them
-  std::string shown;                     // for people: "its token", never a secret
-  std::vector<std::string> tokens = {};  // none: they are certificates
+  std::string digest;  // the same for the same credentials, whatever blanks are around them
+  std::string shown;   // for people: "its token", never a secret
+  // What lets others in: the tokens, or a digest of each authority.
+  std::vector<std::string> accepted = {};
+  bool are_certificates = false;
   Validity validity = {};
 };
 
@@ -50,7 +52,10 @@ class CredentialNews {
 
   // in_use: those that the process has begun with.
   CredentialNews(CredentialSource source, const MadeCredentials& in_use)
-      : source_(std::move(source)), in_use_(in_use.digest), tokens_(in_use.tokens), validity_(in_use.validity) {}
+      : source_(std::move(source)),
+        in_use_(in_use.digest),
+        accepted_(in_use.accepted),
+        validity_(in_use.validity) {}
 
   const CredentialSource& source() const { return source_; }
 
@@ -66,7 +71,7 @@ class CredentialNews {
 
   const CredentialSource source_;
   std::string in_use_;                  // digest
-  std::vector<std::string> tokens_;     // of those in use
+  std::vector<std::string> accepted_;   // by those in use
   Validity validity_;                   // of those in use
   std::optional<std::string> warning_;  // of the newest reading; that of the first one was said at the start
   Age age_said_ = Age::kGood;

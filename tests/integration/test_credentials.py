@@ -266,6 +266,29 @@ class Certificates(Renewal):
         self.reconnect(1, 1)
         self.check_undisturbed(starts)
 
+    def test_a_wholly_other_authority_is_a_warning(self):
+        options = {place: self.authority.issue(self.folder(place)) for place in (0, 1)}
+        own_ca = self.job.folder / "ca.pem"  # of node 1 alone
+        shutil.copy(self.authority.cert, own_ca)
+        self.job.start(0, options=options[0])
+        self.job.start(1, options=[*options[1][:-1], str(own_ca)])
+        starts = self.job.wait_for_round(0)
+        other = authority.Authority(self.job.folder / "another-authority")
+        own_ca.write_text(other.cert.read_text() + self.authority.cert.read_text())
+        self.said(1, "it has changed: new connections use the certificate")
+        other.issue(self.folder(1))
+        self.said(1, "it has changed: new connections use the certificate", 2)
+        self.assertFalse(self.job.nodes[1].said("no authority of before"))
+        own_ca.write_text(other.cert.read_text())
+        self.said(1, "it has changed: new connections use the certificate", 3)
+        self.assertFalse(self.job.nodes[1].said("no authority of before"), "it was there before, beside the other one")
+        (self.folder(1) / "key.pem").unlink()
+        self.said(1, "the file cannot be read: No such file or directory")
+        own_ca.write_text(self.authority.cert.read_text())
+        self.authority.issue(self.folder(1))
+        self.said(1, "warning: .*the file of --tls-ca has no authority of before: nodes whose files have only the old")
+        self.check_undisturbed(starts)
+
     def test_strangers_are_refused_and_named(self):
         self.job.start(0, options=self.authority.issue(self.folder(0)))
         wait_until("the primary listens", lambda: cluster.listens(self.job.addresses[0], self.job.ports[0]))

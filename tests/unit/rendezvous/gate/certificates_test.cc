@@ -266,6 +266,17 @@ TEST(CertificateSetTest, AGoodOneHasTheDatesOfItsCertificate) {
   EXPECT_EQ(set->validity.until, until);
 }
 
+TEST(CertificateSetTest, AuthoritiesCanBeCompared) {
+  CertificateTexts texts = Texts({});
+  const auto before = MakeCertificateSet(texts, Name(), TlsRole::kNode, std::nullopt);
+  texts.ca = MakeAuthority().cert + texts.ca;
+  const auto both = MakeCertificateSet(texts, Name(), TlsRole::kNode, std::nullopt);
+  ASSERT_TRUE(before.ok() && both.ok());
+  ASSERT_EQ(both->authorities.size(), 2u);
+  EXPECT_EQ(before->authorities, std::vector<std::string>{both->authorities[1]});
+  EXPECT_NE(both->authorities[0], both->authorities[1]);
+}
+
 TEST(CertificateSetTest, PartsThatDoNotBelongTogetherAreNamed) {
   CertificateTexts texts = Texts({});
   EXPECT_EQ(WhyNot(texts), "");

@@ -20,9 +20,9 @@ using ::testing::IsEmpty;
 constexpr absl::Time kNow = absl::UnixEpoch();
 const Validity kLife{.from = kNow, .until = kNow + absl::Hours(240)};
 
-// "tokens a b" has two; other texts are of certificates.
-std::vector<std::string> TokensIn(absl::string_view text) {
-  if (!absl::ConsumePrefix(&text, "tokens ")) return {};
+// "tokens a b" has two, "authorities a b" as well; other texts have neither.
+std::vector<std::string> AcceptedBy(absl::string_view text) {
+  if (!absl::ConsumePrefix(&text, "tokens ") && !absl::ConsumePrefix(&text, "authorities ")) return {};
   return absl::StrSplit(text, ' ', absl::SkipEmpty());
 }
 
@@ -35,7 +35,8 @@ CredentialSource Source() {
             return MadeCredentials{.credentials = TokenCredentials({texts.front()}, "run"),
                                    .digest = std::string(absl::StripTrailingAsciiWhitespace(texts.front())),
                                    .shown = "the new one",
-                                   .tokens = TokensIn(texts.front()),
+                                   .accepted = AcceptedBy(texts.front()),
+                                   .are_certificates = texts.front().starts_with("authorities"),
                                    .validity = {.from = kNow, .until = kNow + absl::Hours(480)}};
           }};
 }
@@ -65,8 +66,7 @@ class CredentialNewsTest : public ::testing::Test {
     return lines;
   }
 
-  CredentialNews news_{Source(),
-                       {.credentials = nullptr, .digest = "first", .shown = "", .tokens = {}, .validity = kLife}};
+  CredentialNews news_{Source(), {.credentials = nullptr, .digest = "first", .shown = "", .validity = kLife}};
 };
 
 constexpr char kNewLine[] = "* info: the file f: it has changed: new connections use the new one";
@@ -114,6 +114,17 @@ TEST_F(CredentialNewsTest, TokensThatLeaveNoneOfThoseBeforeAreAWarning) {
   ASSERT_EQ(lines.size(), 2u);
   EXPECT_EQ(lines[0], kNewLine);
   EXPECT_THAT(lines[1], HasSubstr("warning: the file f: it has no token of before: nodes whose file has only"));
+}
+
+TEST_F(CredentialNewsTest, AuthoritiesThatLeaveNoneOfThoseBeforeAreAWarning) {
+  Read("authorities new old");
+  EXPECT_THAT(Read("authorities new"), ElementsAre(kNewLine));
+  const std::vector<std::string> lines = Read("authorities other");
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0], kNewLine);
+  EXPECT_THAT(
+      lines[1],
+      HasSubstr("warning: the file f: the file of --tls-ca has no authority of before: nodes whose files"));
 }
 
 TEST_F(CredentialNewsTest, AFileThatBecomesReadableByAllIsNamedOnce) {
