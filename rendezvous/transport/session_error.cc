@@ -34,6 +34,11 @@ constexpr char kSilent[] =
     "the node frozen?)";
 constexpr char kSilentLater[] = "it accepts connections but does not answer (frozen, or overloaded?)";
 
+// Of a node whose credentials were good before.
+constexpr char kWasLetIn[] =
+    "; this node was let in before: check whether its token file or certificate has been changed to a wrong one, "
+    "or whether that address leads to another job now";
+
 constexpr char kNameGone[] = "its name does not resolve any more (its machine is gone; not replaced yet?)";
 
 constexpr size_t kNameSigns = 5;  // the first of kKnown
@@ -96,9 +101,10 @@ bool IsClosedSocket(const SessionError& error) { return error.message.find("ocke
 
 std::string DescribeSessionError(const SessionError& error, std::string_view target) {
   const std::string name(target);
+  const std::string refused = Clean(error.message) + (error.reached_before && !error.connected ? kWasLetIn : "");
   const bool distrusted = error.message.starts_with(kDistrusted);
-  if (distrusted) return name + " is not trusted by this node: " + Clean(error.message);
-  if (RefusalCode(error.code) != 0) return name + " refuses this node: " + Clean(error.message);
+  if (distrusted) return name + " is not trusted by this node: " + refused;
+  if (RefusalCode(error.code) != 0) return name + " refuses this node: " + refused;
   return (error.connected ? "lost the connection to " : "cannot connect to ") + name + ": " + Cause(error);
 }
 

@@ -187,6 +187,22 @@ TEST(SessionErrorTest, AProgramThatIsSilentIsNamed) {
             "overloaded?)");
 }
 
+TEST(SessionErrorTest, ANodeThatWasLetInBeforeHearsWhatMayHaveChanged) {
+  SessionError error{.code = 16, .message = "the token is not this job's"};
+  EXPECT_EQ(DescribeSessionError(error, kTarget),
+            "the primary at a:1 refuses this node: the token is not this job's");
+  error.reached_before = true;
+  EXPECT_EQ(
+      DescribeSessionError(error, kTarget),
+      "the primary at a:1 refuses this node: the token is not this job's; this node was let in before: check "
+      "whether its token file or certificate has been changed to a wrong one, or whether that address leads to "
+      "another job now");
+  error.connected = true;
+  EXPECT_EQ(DescribeSessionError(error, kTarget),
+            "the primary at a:1 refuses this node: the token is not this job's")
+      << "its credentials were good";
+}
+
 TEST(SessionErrorTest, DistinguishesUnresolvedNamesFromTimeouts) {
   EXPECT_TRUE(IsNameError({14, "resolving a: no name server answers", false, ""}));
   EXPECT_TRUE(IsNameError({14, "Domain name not found", false, ""}));
