@@ -12,6 +12,7 @@
 #include "base/ids.h"
 #include "base/status_macros.h"
 #include "cli/options/exit_codes.h"
+#include "rendezvous/transport/serving.h"
 
 namespace muster::cli {
 namespace {
@@ -33,6 +34,7 @@ class Checker {
 
   std::vector<Finding> Run() {
     Membership();
+    ProtectionOfJob();
     if (!plan_.config.single_node()) Primary();
     Program();
     Accelerators();
@@ -50,6 +52,17 @@ class Checker {
   void Membership() {
     Add(Kind::kGood, "place", Summary(plan_));
     for (const std::string& warning : plan_.view.warnings) Add(Kind::kWrong, "settings", warning);
+  }
+
+  void ProtectionOfJob() {
+    const ShownProtection shown = ShowProtection(plan_.config);
+    const std::string text = absl::StrCat(shown.kind, " (", shown.origin, ")");
+    if (rendezvous::ProtectionOf(plan_.config) != rendezvous::Protection::kNone) {
+      return Add(Kind::kGood, "protection", text);
+    }
+    Add(Kind::kNote, "protection", text,
+        "where others can reach that port, give all nodes the same token with --token-file or MUSTER_TOKEN "
+        "(muster token prints one)");
   }
 
   std::string NameOf(const char* what) const {
@@ -128,7 +141,7 @@ class Checker {
         kForwarded);
   }
 
-  // Of a muster that listens and does not belong to this job.
+  // Of a muster that listens. It may be the job that this check is for, if this command has other credentials.
   static bool IsRefusal(const absl::Status& asked) {
     return absl::IsFailedPrecondition(asked) || absl::IsPermissionDenied(asked);
   }
@@ -152,14 +165,17 @@ class Checker {
     }
     if (IsRefusal(asked)) {
       const std::string why(AsStd(asked.message()));
-      return Add(Kind::kUnreachable, NameOf("port"),
-                 absl::StrCat("this node is the primary, and port ", port,
-                              " is in use by another job's muster: ", why, HeldBy(port)),
-                 "stop that job, or choose another port with --master-port on all nodes");
+      return Add(
+          Kind::kUnreachable, NameOf("port"),
+          absl::StrCat("this node is the primary, and a muster that refuses this node already listens on port ",
+                       port, ": ", why, HeldBy(port)),
+          "if that is this job, give this command the job's run id and credentials (--rdzv-id, --token-file, "
+          "MUSTER_TOKEN or --tls-*); else choose another port with --master-port on all nodes");
     }
     Add(Kind::kNote, NameOf("port"),
         absl::StrCat("this node is the primary, and a muster already listens on port ", port, HeldBy(port)),
-        "unless it belongs to this job, stop it, or choose another port with --master-port on all nodes");
+        "unless it belongs to this job, choose another port with --master-port on all nodes, or wait until that "
+        "job has ended");
   }
 
   // Uses the first address that answers; reports the first failure if none does.
@@ -266,8 +282,7 @@ class Checker {
     if (made.ok()) return Add(Kind::kGood, "temporary files", "can be made");
     Add(Kind::kWrong, "temporary files", std::string(AsStd(made.message())),
         "workers would have no error file and no MUSTER_DONE_FILE: with a read-only root file system mount an "
-        "emptyDir "
-        "at /tmp, or name another folder in TMPDIR");
+        "emptyDir at /tmp, or name another folder in TMPDIR");
   }
 
   // The file of this process's cgroup (version 2), by the path that its own namespace shows; empty: unknown.

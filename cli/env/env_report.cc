@@ -15,6 +15,7 @@
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "cli/env/env_check.h"
+#include "rendezvous/transport/serving.h"
 
 namespace muster::cli {
 namespace {
@@ -124,21 +125,6 @@ std::string DescribeWorkers(const RunPlan& plan) {
   return absl::StrCat(text, "; when a worker fails, all restart, at most ", plan.config.max_restarts(), " times.");
 }
 
-// Who may join the job, in a word, and by what.
-struct Protection {
-  std::string kind;
-  std::string origin;
-};
-
-Protection ProtectionOf(const RunPlan& plan) {
-  const v1::NodeConfig& config = plan.config;
-  if (config.has_certificates()) return {"certificates", config.certificates().cert_file()};
-  if (!config.token_file().empty()) return {"token", config.token_file()};
-  if (!config.tokens().empty()) return {"token", kTokenVariable};
-  return {"none", config.single_node() ? "it listens on no port"
-                                       : "whoever reaches the primary's port can join: see --token-file"};
-}
-
 // On one line if they fit into the column, else one on each line.
 std::string NodesShown(const std::vector<std::string>& nodes) {
   const size_t shown = std::min(nodes.size(), kMaxNodesShown);
@@ -170,6 +156,23 @@ nlohmann::json Json(const std::vector<Finding>& findings) {
 
 }  // namespace
 
+ShownProtection ShowProtection(const v1::NodeConfig& config) {
+  switch (rendezvous::ProtectionOf(config)) {
+    case rendezvous::Protection::kCertificates:
+      return {"certificates", config.certificates().cert_file()};
+    case rendezvous::Protection::kToken:
+      return {"token", config.token_file().empty() ? kTokenVariable : config.token_file()};
+    case rendezvous::Protection::kNoPort:
+      return {"none", "it listens on no port"};
+    case rendezvous::Protection::kThisMachine:
+      return {"none", "only users of this machine can connect"};
+    case rendezvous::Protection::kNone:
+      break;
+  }
+  return {"none", absl::StrCat("whoever reaches the ", config.coordinator_alone() ? "coordinator's" : "primary's",
+                               " port can join: see --token-file")};
+}
+
 std::vector<std::string> Explanation(const RunPlan& plan) {
   std::vector<std::string> sentences = {DescribeSource(plan), DescribeNode(plan), DescribePrimary(plan),
                                         DescribeWorkers(plan)};
@@ -189,7 +192,7 @@ std::string EnvTable(const EnvReport& report) {
   Row(plan.config.coordinator_alone() ? "coordinator" : "primary",
       plan.config.single_node() ? "none (single-node job)" : ToString(plan.config.primary()),
       plan.view.primary_evidence.empty() ? evidence : plan.view.primary_evidence, &out);
-  const Protection protection = ProtectionOf(plan);
+  const ShownProtection protection = ShowProtection(plan.config);
   Row("protection", protection.kind, protection.origin, &out);
   Row("node type", RoleName(plan), evidence, &out);
   Row("node-rank", plan.view.node_rank < 0 ? "not yet assigned" : absl::StrCat(plan.view.node_rank), evidence,
@@ -226,7 +229,7 @@ std::string EnvJson(const EnvReport& report, const std::vector<Finding>* finding
   json["explanation"] = Explanation(plan);
   if (findings != nullptr) json["checks"] = Json(*findings);
   json["primary"] = {{"host", plan.config.primary().host()}, {"port", plan.config.primary().port()}};
-  const Protection protection = ProtectionOf(plan);
+  const ShownProtection protection = ShowProtection(plan.config);
   json["protection"] = {{"kind", protection.kind}, {"origin", protection.origin}};
   json["node_rank"] = plan.view.node_rank < 0 ? nlohmann::json(nullptr) : nlohmann::json(plan.view.node_rank);
   json["nnodes"] = plan.view.nnodes;

@@ -19,6 +19,13 @@ struct EnvReport {
 
 struct Finding;  // env_check.h
 
+// Who may join the job: "token", and where it comes from; "none", and what that means.
+struct ShownProtection {
+  std::string kind;
+  std::string origin;
+};
+ShownProtection ShowProtection(const v1::NodeConfig& config);
+
 // What was read and the settings that follow from it, as sentences that need no knowledge of the variables.
 std::vector<std::string> Explanation(const RunPlan& plan);
 

@@ -41,21 +41,33 @@ std::string WarningOfFewDescriptors(const v1::NodeConfig& config, size_t limit) 
                       needed, ")");
 }
 
+Protection ProtectionOf(const v1::NodeConfig& config) {
+  if (config.has_certificates()) return Protection::kCertificates;
+  if (!config.tokens().empty()) return Protection::kToken;
+  if (config.single_node()) return Protection::kNoPort;
+  return config.loopback_only() ? Protection::kThisMachine : Protection::kNone;
+}
+
 std::optional<Note> NoteOfProtection(const v1::NodeConfig& config) {
   if (config.loopback_only() || config.single_node()) return std::nullopt;
-  if (config.has_certificates()) {
-    return Note{Severity::kInfo,
-                absl::StrCat("only nodes with a certificate from ", config.certificates().ca_file(),
-                             " are let in, and their connections to this port are encrypted")};
+  switch (ProtectionOf(config)) {
+    case Protection::kCertificates:
+      return Note{Severity::kInfo,
+                  absl::StrCat("only nodes with a certificate from ", config.certificates().ca_file(),
+                               " are let in, and their connections to this port are encrypted")};
+    case Protection::kToken:
+      return Note{Severity::kInfo,
+                  "only nodes with the job's token are let in, and their connections to this port are encrypted"};
+    case Protection::kNone:
+      return Note{Severity::kWarning,
+                  absl::StrCat("no token is set: whoever reaches port ", config.primary().port(),
+                               " of this machine can join this job and end it; give all nodes the same one with "
+                               "--token-file or MUSTER_TOKEN (muster token prints one)")};
+    case Protection::kNoPort:
+    case Protection::kThisMachine:
+      break;
   }
-  if (!config.tokens().empty()) {
-    return Note{Severity::kInfo,
-                "only nodes with the job's token are let in, and their connections to this port are encrypted"};
-  }
-  return Note{Severity::kWarning,
-              absl::StrCat("no token is set: whoever reaches port ", config.primary().port(),
-                           " of this machine can join this job and end it; give all nodes the same one with "
-                           "--token-file or MUSTER_TOKEN (muster token prints one)")};
+  return std::nullopt;
 }
 
 std::vector<Note> ServingNotes(const v1::NodeConfig& config) {

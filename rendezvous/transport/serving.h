@@ -25,6 +25,16 @@ Identity IdentityOf(const v1::NodeConfig& config);
 // The way to the coordinator of this job.
 DialPlan DialPlanFrom(const v1::NodeConfig& config, std::shared_ptr<const LiveCredentials> credentials);
 
+// What decides who may join the job of this node.
+enum class Protection {
+  kCertificates,
+  kToken,
+  kNoPort,       // there is nothing to join: a single-node job
+  kThisMachine,  // neither, and only users of this machine can connect
+  kNone,         // whoever reaches the coordinator's port can join
+};
+Protection ProtectionOf(const v1::NodeConfig& config);
+
 // What a coordinator says to people once it listens: how the job is protected, or that it is not though other
 // machines reach it; that it may open too few descriptors.
 std::vector<Note> ServingNotes(const v1::NodeConfig& config);

@@ -219,6 +219,12 @@ class Env(unittest.TestCase):
         self.assertEqual("good", found["primary's port"]["kind"])
         _, found = self.check(job, 0)
         self.assertEqual("note", found["primary's port"]["kind"])
+        self.assertEqual(("good", "token (MUSTER_TOKEN)"), (found["protection"]["kind"], found["protection"]["text"]))
+        for token in ("another-of-twenty-two-chars", ""):  # it is this very job that refuses it
+            code, found = self.check(job, 0, MUSTER_TOKEN=token)
+            self.assertEqual((69, "unreachable"), (code, found["primary's port"]["kind"]))
+            self.assertIn("a muster that refuses this node already listens", found["primary's port"]["text"])
+            self.assertNotIn("stop", found["primary's port"]["advice"])
         self.assertFalse(node.has_ended())
 
     def test_a_check_of_an_unknown_name_is_69(self):

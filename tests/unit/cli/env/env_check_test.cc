@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace muster::cli {
@@ -233,7 +234,7 @@ TEST(EnvCheck, ARefusalOfThisNodeIs69) {
   EXPECT_EQ(Named(node, "primary's port").kind, Kind::kGood);
 }
 
-TEST(EnvCheck, AnotherJobOnThePrimarysOwnPortIs69) {
+TEST(EnvCheck, AMusterThatRefusesThePrimaryMayBeItsOwnJob) {
   Node node;
   node.plan.config.set_serves(v1::NodeConfig::SERVES_YES);
   node.probe.listen = [](const v1::NodeConfig&) { return absl::UnavailableError("in use"); };
@@ -243,8 +244,29 @@ TEST(EnvCheck, AnotherJobOnThePrimarysOwnPortIs69) {
   EXPECT_EQ(ExitCodeOf(node.Check()), 69);
   EXPECT_EQ(
       Named(node, "primary's port").text,
-      "this node is the primary, and port 2222 is in use by another job's muster: run id 'b' differs from this "
-      "job's 'a'");
+      "this node is the primary, and a muster that refuses this node already listens on port 2222: run id 'b' "
+      "differs from this job's 'a'");
+  for (const auto& [why, fit] : {std::pair(absl::PermissionDeniedError("the token is not this job's"), true),
+                                 std::pair(absl::UnimplementedError("no time"), false)}) {
+    node.probe.ask_coordinator = [why = why](const v1::NodeConfig&) -> absl::StatusOr<absl::Duration> {
+      return why;
+    };
+    EXPECT_THAT(Named(node, "primary's port").advice, Not(HasSubstr("stop")));
+    EXPECT_EQ(absl::StrContains(Named(node, "primary's port").advice, "give this command the job's run id"), fit);
+  }
+}
+
+TEST(EnvCheck, TheProtectionIsAFinding) {
+  Node node;
+  EXPECT_EQ(Named(node, "protection").kind, Kind::kNote);
+  EXPECT_THAT(Named(node, "protection").text, HasSubstr("none (whoever reaches the primary's port can join"));
+  EXPECT_THAT(Named(node, "protection").advice, HasSubstr("--token-file"));
+  EXPECT_EQ(ExitCodeOf(node.Check()), 0) << "a network may be closed to others";
+  node.plan.config.set_loopback_only(true);
+  EXPECT_EQ(Named(node, "protection").kind, Kind::kGood);
+  EXPECT_EQ(Named(node, "protection").text, "none (only users of this machine can connect)");
+  node.plan.config.add_tokens("secret");
+  EXPECT_EQ(Named(node, "protection").text, "token (MUSTER_TOKEN)");
 }
 
 TEST(EnvCheck, AnotherProgramOnThePrimarysPortIsAFault) {

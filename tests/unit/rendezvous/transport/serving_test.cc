@@ -41,6 +41,19 @@ TEST(ServingTest, ACoordinatorSaysHowItsJobIsProtected) {
   EXPECT_THAT(NoteOfProtection(config)->text, HasSubstr("a certificate from /run/ca.pem"));
 }
 
+TEST(ServingTest, ProtectionIsDecidedInOnePlace) {
+  v1::NodeConfig config = JobOf(2);
+  EXPECT_EQ(ProtectionOf(config), Protection::kNone);
+  config.set_loopback_only(true);
+  EXPECT_EQ(ProtectionOf(config), Protection::kThisMachine);
+  config.set_single_node(true);
+  EXPECT_EQ(ProtectionOf(config), Protection::kNoPort);
+  config.add_tokens("secret");
+  EXPECT_EQ(ProtectionOf(config), Protection::kToken);
+  config.mutable_certificates()->set_ca_file("/run/ca.pem");
+  EXPECT_EQ(ProtectionOf(config), Protection::kCertificates);
+}
+
 TEST(ServingTest, WhereNoOtherMachineReachesItProtectionIsNotMentioned) {
   v1::NodeConfig config = JobOf(2);
   config.set_loopback_only(true);
