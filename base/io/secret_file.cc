@@ -13,7 +13,6 @@
 #include "absl/strings/str_format.h"
 #include "base/io/owned_fd.h"
 #include "base/io/read_to_end.h"
-#include "base/io/whole_file.h"
 #include "base/status_macros.h"
 
 namespace muster {
@@ -21,9 +20,11 @@ namespace {
 
 std::string Shown(mode_t mode) { return absl::StrFormat("mode %04o", mode & 07777); }
 
+absl::Status CannotRead(int error) { return absl::ErrnoToStatus(error, "the file cannot be read"); }
+
 // Whoever owns a link decides what is read: perhaps another file of root's, whose content everybody knows.
-absl::Status CheckLinkOfSecret(const std::string& path) {
-  if (CheckLink(path).ok()) return absl::OkStatus();
+absl::Status CheckLinks(const Place& place) {
+  if (!place.is_foreign_link) return absl::OkStatus();
   return absl::FailedPreconditionError(
       "it is a link that another user owns: name the file itself, in a folder that only its owner can write");
 }
@@ -55,14 +56,20 @@ std::string WarningAbout(const FileFacts& facts, FileKind kind, const std::strin
   return absl::StrCat("every user of this machine can read it (", Shown(facts.mode), "): chmod 600 ", path);
 }
 
-// O_NONBLOCK: the open of a FIFO without a writer would wait for one (open(2)). O_NOCTTY: that of a terminal could
-// make it ours. Facts are those of the descriptor (fstat(2)), so what was checked is what is read.
 absl::StatusOr<SecretFile> ReadSecretFile(const std::string& path, FileKind kind, size_t max_bytes) {
-  RETURN_IF_ERROR(CheckLinkOfSecret(path));
-  const OwnedFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
-  if (!fd.valid()) return absl::ErrnoToStatus(errno, "the file cannot be read");
+  Place place;
+  if (const int error = FindPlace(path, Links::kEverywhere, &place); error != 0) return CannotRead(error);
+  RETURN_IF_ERROR(CheckLinks(place));
+  return ReadSecretAt(place, path, kind, max_bytes);
+}
+
+// Facts are those of the descriptor (fstat(2)), so what was checked is what is read.
+absl::StatusOr<SecretFile> ReadSecretAt(const Place& place, const std::string& path, FileKind kind,
+                                        size_t max_bytes) {
+  const OwnedFd fd = OpenPlace(place, O_RDONLY);
+  if (!fd.valid()) return CannotRead(errno);
   struct stat about {};
-  if (fstat(fd.get(), &about) != 0) return absl::ErrnoToStatus(errno, "the file cannot be read");
+  if (fstat(fd.get(), &about) != 0) return CannotRead(errno);
   struct statvfs mount {};
   const bool read_only = fstatvfs(fd.get(), &mount) == 0 && (mount.f_flag & ST_RDONLY) != 0;  // of this mount
   const FileFacts facts{.regular = S_ISREG(about.st_mode),
@@ -76,7 +83,7 @@ absl::StatusOr<SecretFile> ReadSecretFile(const std::string& path, FileKind kind
                   .path = std::filesystem::absolute(path, unknown).string(),
                   .warning = WarningAbout(facts, kind, path)};
   if (const int error = ReadToEnd(fd.get(), max_bytes, &file.text); error != 0) {
-    return absl::ErrnoToStatus(error, "the file cannot be read");
+    return CannotRead(error);
   }
   if (file.text.size() > max_bytes) {  // it has grown
     return absl::FailedPreconditionError(absl::StrCat("expected at most ", max_bytes, " bytes"));

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/io/place.h"
 
 namespace muster {
 
@@ -40,9 +41,15 @@ struct SecretFile {
   std::string warning;  // empty: none
 };
 
-// Follows links that this user or root owns. FailedPrecondition: see CheckFile, or another user's link; other
+// Follows links that this user or root owns, and links of folders also if their folder's owner has made them.
+// FailedPrecondition: see CheckFile, or another user's link; other
 // errors are those of the kernel. No message contains the file's name, but the commands that they recommend do.
 // May block for ever on a dead network file system.
 absl::StatusOr<SecretFile> ReadSecretFile(const std::string& path, FileKind kind, size_t max_bytes);
+
+// The second half of it, of a place that was found by Links::kEverywhere and is no foreign link. What has become a
+// link since is not followed.
+absl::StatusOr<SecretFile> ReadSecretAt(const Place& place, const std::string& path, FileKind kind,
+                                        size_t max_bytes);
 
 }  // namespace muster

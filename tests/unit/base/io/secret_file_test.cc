@@ -1,6 +1,7 @@
 // Which files are trusted with tokens and keys.
 #include "base/io/secret_file.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -8,6 +9,9 @@
 
 #include <filesystem>
 #include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "base/io/owned_fd.h"
 
 namespace muster {
 namespace {
@@ -87,6 +91,74 @@ TEST_F(ReadSecretFileTest, ALinkOfAnotherUserIsRefused) {
   const absl::Status status = ReadSecretFile(link, FileKind::kSecret, 100).status();
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("a link that another user owns"));
+}
+
+// Between the check and the open another user puts a link to a file with known content into the place.
+TEST_F(ReadSecretFileTest, ALinkThatAppearsAfterTheCheckIsNotFollowed) {
+  const std::string path = Write("token", "text", 0600), known = Write("known", "known", 0600);
+  Place place;
+  ASSERT_EQ(FindPlace(path, Links::kEverywhere, &place), 0);
+  std::filesystem::remove(path);
+  std::filesystem::create_symlink(known, path);
+  const absl::Status status = ReadSecretAt(place, path, FileKind::kSecret, 100).status();
+  EXPECT_EQ(status.message(), "the file cannot be read: Too many levels of symbolic links");
+}
+
+TEST_F(ReadSecretFileTest, AFolderThatIsExchangedAfterTheCheckIsNotEntered) {
+  std::filesystem::create_directory(folder_ + "/ours");
+  std::filesystem::create_directory(folder_ + "/theirs");
+  Write("ours/token", "ours", 0600);
+  Write("theirs/token", "theirs", 0600);
+  Place place;
+  ASSERT_EQ(FindPlace(folder_ + "/ours/token", Links::kEverywhere, &place), 0);
+  std::filesystem::rename(folder_ + "/ours", folder_ + "/away");
+  std::filesystem::create_symlink("theirs", folder_ + "/ours");
+  EXPECT_EQ(ReadSecretAt(place, "", FileKind::kSecret, 100)->text, "ours");
+}
+
+// As a kubelet makes it: root's links, of the file and of its folder.
+TEST_F(ReadSecretFileTest, ASecretOfKubernetesIsRead) {
+  std::filesystem::create_directory(folder_ + "/..2026_11");
+  Write("..2026_11/token", "text", 0644);
+  std::filesystem::create_symlink("..2026_11", folder_ + "/..data");
+  std::filesystem::create_symlink("..data/token", folder_ + "/token");
+  EXPECT_EQ(ReadSecretFile(folder_ + "/token", FileKind::kSecret, 100)->text, "text");
+}
+
+TEST_F(ReadSecretFileTest, ALinkOfAFolderIsForeignOnlyInAFolderOfOthers) {
+  std::filesystem::create_directory(folder_ + "/known");
+  Write("known/token", "text", 0600);
+  const std::string link = folder_ + "/place";
+  std::filesystem::create_symlink("known", link);
+  if (lchown(link.c_str(), 104'243, -1) != 0) GTEST_SKIP() << "only root";
+  EXPECT_THAT(ReadSecretFile(link + "/token", FileKind::kSecret, 100).status().message(),
+              HasSubstr("a link that another user owns"));
+  ASSERT_EQ(chown(folder_.c_str(), 104'243, -1), 0);
+  EXPECT_TRUE(ReadSecretFile(link + "/token", FileKind::kSecret, 100).ok()) << "its owner decides anyway";
+}
+
+TEST_F(ReadSecretFileTest, PathsMeanWhatTheyMeanToTheKernel) {
+  std::filesystem::create_directory(folder_ + "/deep");
+  Write("deep/token", "text", 0600);
+  std::filesystem::create_directory_symlink(folder_ + "/deep", folder_ + "/link");
+  for (const char* path : {"/deep/token", "//link//token", "/link/../deep/./token", "/deep/../link/token"}) {
+    EXPECT_EQ(ReadSecretFile(folder_ + path, FileKind::kSecret, 100)->text, "text") << path;
+  }
+  EXPECT_EQ(ReadSecretFile("/proc/self/root" + folder_ + "/link/token", FileKind::kSecret, 100)->text, "text");
+  const OwnedFd fd(open((folder_ + "/deep/token").c_str(), O_RDONLY));
+  EXPECT_EQ(ReadSecretFile(absl::StrCat("/proc/self/fd/", fd.get()), FileKind::kSecret, 100)->text, "text");
+  std::filesystem::create_symlink("b", folder_ + "/a");
+  std::filesystem::create_symlink("a", folder_ + "/b");
+  const auto why_not = [](const std::string& path) {
+    return std::string(ReadSecretFile(path, FileKind::kSecret, 100).status().message());
+  };
+  EXPECT_EQ(why_not(""), "the file cannot be read: No such file or directory");
+  EXPECT_EQ(why_not(folder_ + "/none/token"), "the file cannot be read: No such file or directory");
+  EXPECT_EQ(why_not(folder_ + "/deep/token/"), "the file cannot be read: Not a directory");
+  EXPECT_EQ(why_not(folder_ + "/deep/token/more"), "the file cannot be read: Not a directory");
+  EXPECT_EQ(why_not(folder_ + "/a"), "the file cannot be read: Too many levels of symbolic links");
+  EXPECT_EQ(why_not("/"), "it is not a regular file: name a file");
+  EXPECT_EQ(why_not(folder_ + "/link/"), "it is not a regular file: name a file");
 }
 
 TEST_F(ReadSecretFileTest, AFolderThatMayNotBeEnteredIsNoForeignLink) {
