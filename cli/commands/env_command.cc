@@ -41,7 +41,8 @@ Exit codes:
   0    no problem found
   1    a problem was found, other than those below
   64   wrong command line
-  65   wrong environment: a variable, or what the platform provides
+  65   wrong environment: a variable, what the platform provides, or a file of
+       tokens, certificates or hosts that is missing or wrong
   69   with --check: the primary cannot be reached, or refuses this node
 )";
   return out;

@@ -36,7 +36,7 @@ the shell: eval "$(muster run --print-completion bash)", or zsh.
 Exit codes:
   0          every worker exited 0
   worker's   the code of the worker that failed first, or 128 + its signal
-  64, 65     wrong command line; wrong environment
+  64, 65     wrong command line; wrong environment, or a wrong or missing file
   69         primary not reached, too few nodes in time, or too many nodes lost
   70         internal error of muster, or a worker could not be started
   75         asked to leave; worth a retry

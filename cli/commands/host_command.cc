@@ -105,7 +105,7 @@ int Serve(const std::string& path, const CommandLine& own, const Invocation& inv
   StartupSignals startup_signals(inherited);
   const absl::StatusOr<OwnTokens> tokens = TakeTokens(own, TakeEnvironment());
   if (!tokens.ok()) return Complain(tokens.status());
-  if (!tokens->warning.empty()) Log(Severity::kWarning, kPart, tokens->warning);
+  for (const std::string& warning : tokens->warnings) Log(Severity::kWarning, kPart, warning);
   if (!tokens->tokens.empty()) KeepMemoryPrivate();
   const std::string demanded = absl::StrJoin(tokens->tokens, "\n");
   absl::StatusOr<OwnedFd> listener = host::ListenForAgent(path);

@@ -67,15 +67,15 @@ absl::Status CheckSidecar(const absl::StatusOr<CommandLine>& line, const Environ
 }
 
 // The same for certificates. The agents check them: only they know the run id.
-absl::Status TakeCertificates(const MembershipSettings& s, bool has_tokens, std::string* warning) {
+absl::Status TakeCertificates(const MembershipSettings& s, bool has_tokens, std::vector<std::string>* warnings) {
   if (!s.tls_cert) return absl::OkStatus();
   if (has_tokens)
     return Fault(*s.tls_cert, absl::StrCat("a token is set, too (", kTokenVariable, "): choose one"));
-  const auto take = [warning](const Setting<std::string>& file, FileKind kind,
-                              const char* variable) -> absl::Status {
+  const auto take = [warnings](const Setting<std::string>& file, FileKind kind,
+                               const char* variable) -> absl::Status {
     ASSIGN_OR_RETURN(const SecretFile content,
                      ReadNamedFile(file, kind, rendezvous::kMaxCertificateFileBytes, ReadSecretFile));
-    if (!content.warning.empty()) *warning = content.warning;
+    if (!content.warning.empty()) warnings->push_back(content.warning);
     setenv(variable, content.path.c_str(), 1);
     return absl::OkStatus();
   };
@@ -87,13 +87,13 @@ absl::Status TakeCertificates(const MembershipSettings& s, bool has_tokens, std:
 
 // Options were checked. The agents of this sidecar find the files' names in their environment.
 absl::Status TakeTokens(const Settings& settings, const Environment& environment, agent::SidecarOptions* options,
-                        std::string* warning) {
+                        std::vector<std::string>* warnings) {
   ASSIGN_OR_RETURN(const OwnTokens own, TokensOf(settings.membership.token_file, environment, ReadSecretFile));
   options->tokens = absl::StrJoin(own.tokens, "\n");
   options->token_file = own.file;
-  *warning = own.warning;
+  *warnings = own.warnings;
   setenv(kTokenFileVariable, own.file.c_str(), 1);
-  return TakeCertificates(settings.membership, !own.tokens.empty(), warning);
+  return TakeCertificates(settings.membership, !own.tokens.empty(), warnings);
 }
 
 }  // namespace
@@ -155,8 +155,8 @@ int RunAsSidecar(const absl::StatusOr<CommandLine>& line, const Environment& env
       .hello = HelloOf(invocation.arguments, environment, Version(), RandomHex(kSidecarIdBytes)),
       .first_wait = kFirstWait};
   absl::Status problem = CheckSidecar(line, environment);
-  std::string warning;
-  if (problem.ok()) problem = TakeTokens(*ReadSettings(*line, environment), environment, &options, &warning);
+  std::vector<std::string> warnings;
+  if (problem.ok()) problem = TakeTokens(*ReadSettings(*line, environment), environment, &options, &warnings);
   LogOptions log;
   if (problem.ok()) {
     const Settings settings = *ReadSettings(*line, environment);
@@ -176,7 +176,7 @@ int RunAsSidecar(const absl::StatusOr<CommandLine>& line, const Environment& env
   const bool has_certificates = std::getenv(kTlsKeyVariable) != nullptr;
   if (!options.tokens.empty() || has_certificates) KeepMemoryPrivate();
   InitLog(log);
-  if (!warning.empty()) Log(Severity::kWarning, "sidecar", warning);
+  for (const std::string& warning : warnings) Log(Severity::kWarning, "sidecar", warning);
   const int code = agent::RunSidecar(std::move(options));
   return problem.ok() ? code : ExitCodeOf(problem);
 }

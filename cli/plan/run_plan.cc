@@ -121,7 +121,7 @@ class Planner {
                      TokensOf(settings_.membership.token_file, environment_, machine_.read_secret));
     config_->mutable_tokens()->Assign(own.tokens.begin(), own.tokens.end());
     config_->set_token_file(own.file);
-    WarnOf(own.warning);
+    for (const std::string& warning : own.warnings) WarnOf(warning);
     return absl::OkStatus();
   }
 
@@ -152,7 +152,22 @@ class Planner {
     RETURN_IF_ERROR(take(*s.tls_cert, FileKind::kPublic, files->mutable_cert_file(), files->mutable_cert()));
     RETURN_IF_ERROR(take(*s.tls_key, FileKind::kSecret, files->mutable_key_file(), files->mutable_key()));
     RETURN_IF_ERROR(take(*s.tls_ca, FileKind::kPublic, files->mutable_ca_file(), files->mutable_ca()));
-    return machine_.check_certificates(*config_);
+    return WithFile(machine_.check_certificates(*config_));
+  }
+
+  // The check sees texts alone, and begins its messages with the option. Whoever reads one needs the file, and the
+  // variable if that has named it.
+  absl::Status WithFile(const absl::Status& wrong) const {
+    const MembershipSettings& s = settings_.membership;
+    const std::string message(AsStd(wrong.message()));
+    const std::pair<std::string, const Given<std::string>*> files[] = {
+        {"--tls-cert: ", &s.tls_cert}, {"--tls-key: ", &s.tls_key}, {"--tls-ca: ", &s.tls_ca}};
+    for (const auto& [start, file] : files) {
+      if (!message.starts_with(start)) continue;
+      return {wrong.code(),
+              absl::StrCat(ShownWithValue((*file)->source, (*file)->text), ": ", message.substr(start.size()))};
+    }
+    return wrong;
   }
 
   // Strings in protobuf messages must be UTF-8. A name that is not is refused: converted, it would be another

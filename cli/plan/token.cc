@@ -1,5 +1,6 @@
 #include "cli/plan/token.h"
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "base/tokens.h"
@@ -7,18 +8,21 @@
 namespace muster::cli {
 namespace {
 
-// 64 or 65 if it cannot be read; 65 if it can be, but its owner, mode or content is wrong: the command line is
-// right.
-absl::Status WrongFile(const Setting<std::string>& file, const absl::Status& why) {
-  const Origin blamed = absl::IsFailedPrecondition(why) ? Origin::kMusterVariable : file.origin;
-  return Fault(blamed, file.source, file.text, std::string(AsStd(why.message())));
+// The option is right, what it names is not: 65, as for a hostfile.
+absl::Status WrongFile(const Setting<std::string>& file, std::string_view why) {
+  return absl::FailedPreconditionError(absl::StrCat(ShownWithValue(file.source, file.text), ": ", AsAbsl(why)));
 }
 
 absl::StatusOr<OwnTokens> TokensIn(const Setting<std::string>& file, const SecretReader& read) {
   ASSIGN_OR_RETURN(const SecretFile content, ReadNamedFile(file, FileKind::kSecret, kMaxTokenFileBytes, read));
   absl::StatusOr<std::vector<std::string>> tokens = ParseTokens(content.text);
-  if (!tokens.ok()) return WrongFile(file, tokens.status());
-  return OwnTokens{.tokens = *std::move(tokens), .file = content.path, .warning = content.warning};
+  if (absl::StripAsciiWhitespace(content.text).empty()) {
+    return WrongFile(file, "the file is empty: write the job's token into it; muster token prints a good token");
+  }
+  if (!tokens.ok()) return WrongFile(file, AsStd(tokens.status().message()));
+  OwnTokens own{.tokens = *std::move(tokens), .file = content.path};
+  if (!content.warning.empty()) own.warnings.push_back(content.warning);
+  return own;
 }
 
 }  // namespace
@@ -26,7 +30,7 @@ absl::StatusOr<OwnTokens> TokensIn(const Setting<std::string>& file, const Secre
 absl::StatusOr<SecretFile> ReadNamedFile(const Setting<std::string>& file, FileKind kind, size_t max_bytes,
                                          const SecretReader& read) {
   absl::StatusOr<SecretFile> content = read(file.value, kind, max_bytes);
-  if (!content.ok()) return WrongFile(file, content.status());
+  if (!content.ok()) return WrongFile(file, AsStd(content.status().message()));
   if (!content->warning.empty())
     content->warning = absl::StrCat(ShownWithValue(file.source, file.text), ": ", content->warning);
   return content;
@@ -34,9 +38,18 @@ absl::StatusOr<SecretFile> ReadNamedFile(const Setting<std::string>& file, FileK
 
 absl::StatusOr<OwnTokens> TokensOf(const Given<std::string>& file, const Environment& environment,
                                    const SecretReader& read) {
-  if (file) return TokensIn(*file, read);
   const auto token = environment.find(kTokenVariable);
-  if (token == environment.end() || token->second.empty()) return OwnTokens();
+  const bool has_variable = token != environment.end() && !token->second.empty();
+  if (file) {
+    ASSIGN_OR_RETURN(OwnTokens own, TokensIn(*file, read));
+    if (has_variable) {
+      own.warnings.push_back(absl::StrCat(kTokenVariable, ": has no effect, since ",
+                                          ShownWithValue(file->source, file->text),
+                                          " takes precedence: unset one of the two"));
+    }
+    return own;
+  }
+  if (!has_variable) return OwnTokens();
   if (const absl::Status usable = CheckToken(token->second); !usable.ok()) {
     const bool ends_in_newline = token->second.ends_with("\n");
     return absl::FailedPreconditionError(absl::StrCat(kTokenVariable, ": ", usable.message(),

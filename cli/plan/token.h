@@ -23,11 +23,11 @@ using SecretReader =
 struct OwnTokens {
   std::vector<std::string> tokens;  // the first is shown, each is accepted; empty: none
   std::string file = {};            // where they came from, an absolute path; empty: no file
-  std::string warning = {};         // empty: none
+  std::vector<std::string> warnings = {};
 };
 
-// The file takes precedence. InvalidArgument or FailedPrecondition: the file cannot be read, or a token is no good
-// one. FailedPrecondition: other users can change the file.
+// The file takes precedence. FailedPrecondition: the file cannot be read, other users can change it, or a token is
+// no good one.
 absl::StatusOr<OwnTokens> TokensOf(const Given<std::string>& file, const Environment& environment,
                                    const SecretReader& read);
 
@@ -37,7 +37,7 @@ inline bool HasCredentials(const v1::NodeConfig& config) {
 }
 
 // A file of credentials that an option or variable names, which the errors and the warning name, too.
-// InvalidArgument or FailedPrecondition: it cannot be read. FailedPrecondition: its owner or mode is wrong.
+// FailedPrecondition: it cannot be read, or its owner or mode is wrong.
 absl::StatusOr<SecretFile> ReadNamedFile(const Setting<std::string>& file, FileKind kind, size_t max_bytes,
                                          const SecretReader& read);
 

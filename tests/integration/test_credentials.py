@@ -69,6 +69,24 @@ class Files(ClusterTest):
         self.assertIn("line 3 is one token too many", said)
         self.assertNotIn(OLD, said)
 
+    def test_a_missing_file_and_a_wrong_one_end_alike(self):
+        missing = self.job.folder / "missing"
+        reads = rf"{missing}: the file cannot be read: No such file or directory"
+        for options, expected in ((["--token-file", str(missing)], f"--token-file {reads}"),
+                                  (["--tls-cert", str(missing), "--tls-key", "k", "--tls-ca", "a"], f"--tls-cert {reads}"),
+                                  (self.write(""), f"--token-file {self.file}: the file is empty: write the job's token"),
+                                  (["--tls-cert", str(self.file), "--tls-key", str(self.file), "--tls-ca", str(self.file)],
+                                   f"--tls-cert {self.file}: expected a certificate in PEM form")):
+            code, said = self.start(*options)
+            self.assertEqual(65, code, said)
+            self.assertIn(expected, said)
+
+    def test_a_file_and_a_variable_are_a_warning(self):
+        code, said = self.start(*self.write(OLD), environment={"MUSTER_TOKEN": NEW})
+        self.assertEqual(0, code, said)
+        self.assertIn(f"warning: MUSTER_TOKEN: has no effect, since --token-file {self.file} takes precedence", said)
+        self.assertNotIn(NEW, said)
+
     def test_certificate_options_belong_together(self):
         for options, expected in ((["--tls-cert", "c"], "--tls-key is missing|--tls-ca is missing"),
                                   (["--tls-name", "n"], "--tls-cert is missing"),
@@ -329,7 +347,7 @@ class Certificates(Renewal):
         options = self.authority.issue(self.folder(0), begins=-7200, ends=-3600)
         node = self.job.start(0, options=options)
         self.assertEqual(65, node.exit_code())
-        self.assertTrue(node.said("--tls-cert: the certificate has expired .it was valid until .*: renew it"))
+        self.assertTrue(node.said("--tls-cert .*/cert.pem: the certificate has expired .it was valid until .*: renew it"))
         options = self.authority.issue(self.folder(0))
         (self.folder(0) / "key.pem").chmod(0o660)
         node = self.job.start(0, options=options)

@@ -422,6 +422,30 @@ TEST(PlanTest, InsideAWorkerTheOuterRankIsDropped) {
   EXPECT_EQ(ExitCodeOf(TryPlan({}, nested).status()), 65);
 }
 
+// The check begins with the option alone.
+TEST(PlanTest, AWrongCertificateIsNamedByItsFile) {
+  Machine machine = MachineWith(0);
+  machine.read_secret = [](const std::string& path, FileKind, size_t) -> absl::StatusOr<SecretFile> {
+    return SecretFile{.text = "x", .path = path, .warning = ""};
+  };
+  std::string fault;
+  machine.check_certificates = [&fault](const v1::NodeConfig&) { return absl::FailedPreconditionError(fault); };
+  const auto why_not = [&](const Words& words, const Environment& environment) {
+    return std::string(Plan(*ParseCommandLine(RunOptions(), words), environment, machine).status().message());
+  };
+  const Words words = {"--tls-cert", "c.pem", "--tls-key", "c.key", "--tls-ca", "ca.pem"};
+  for (const auto& [said, shown] : std::vector<std::pair<std::string, std::string>>{
+           {"--tls-cert: it has expired", "--tls-cert c.pem: it has expired"},
+           {"--tls-key: it is another's", "--tls-key c.key: it is another's"},
+           {"--tls-ca: it is empty", "--tls-ca ca.pem: it is empty"},
+           {"--tls-name x: it is none", "--tls-name x: it is none"}}) {
+    fault = said;
+    EXPECT_EQ(why_not(words, {}), shown);
+  }
+  fault = "--tls-ca: it is empty";
+  EXPECT_EQ(why_not({words.begin(), words.end() - 2}, {{"MUSTER_TLS_CA", "/a"}}), "MUSTER_TLS_CA /a: it is empty");
+}
+
 TEST(PlanTest, RdzvConfGivesDefaultTimeouts) {
   const RunPlan plan =
       Planned({"--rdzv-conf", "join_timeout=20,last_call_timeout=3,read_timeout=1", "--last-call-timeout", "4"});

@@ -57,22 +57,35 @@ TEST(TokenTest, TheFileTakesPrecedenceAndMayHoldTwo) {
   ASSERT_TRUE(own.ok()) << own.status();
   EXPECT_THAT(own->tokens, ElementsAre(kGood, kOther));
   EXPECT_EQ(own->file, "/folder/token") << "for whoever reads it again";
-  EXPECT_EQ(own->warning, "");
+  EXPECT_THAT(
+      own->warnings,
+      ElementsAre("MUSTER_TOKEN: has no effect, since --token-file token takes precedence: unset one of the two"));
+  EXPECT_THAT(TokensOf(File("token"), {{"MUSTER_TOKEN", ""}}, Holding(kGood))->warnings, IsEmpty());
 }
 
 TEST(TokenTest, AWarningNamesTheOption) {
-  EXPECT_EQ(TokensOf(File("token"), {}, Holding(kGood, "everyone can read it"))->warning,
-            "--token-file token: everyone can read it");
+  EXPECT_THAT(TokensOf(File("token"), {}, Holding(kGood, "everyone can read it"))->warnings,
+              ElementsAre("--token-file token: everyone can read it"));
 }
 
 TEST(TokenTest, AUselessFileIsNamedWithoutItsContent) {
   EXPECT_THAT(TokensOf(File("/missing"), {{"MUSTER_TOKEN", "other"}}, Holding("")).status().message(),
               HasSubstr("--token-file /missing: the file cannot be read"));
-  EXPECT_EQ(WhyNot("\n"), "--token-file token: the file is empty");
+  EXPECT_EQ(
+      WhyNot("\n"),
+      "--token-file token: the file is empty: write the job's token into it; muster token prints a good token");
   EXPECT_EQ(WhyNot("two words"), "--token-file token: line 1: expected printable ASCII without blanks");
 }
 
-// The command line is right, the machine is not.
+// The command line is right, the machine is not: the same whether the file or its content is missing.
+TEST(TokenTest, AMissingFileIsTheMachinesFault) {
+  for (const Origin origin : {Origin::kFlag, Origin::kMusterVariable}) {
+    Given<std::string> file = File("/missing");
+    file->origin = origin;
+    EXPECT_EQ(ExitCodeOf(TokensOf(file, {}, Holding("")).status()), kExitBadEnvironment);
+  }
+}
+
 TEST(TokenTest, AFileThatOthersCanChangeIsTheMachinesFault) {
   const SecretReader open_to_all = [](const std::string&, FileKind, size_t) -> absl::StatusOr<SecretFile> {
     return absl::FailedPreconditionError("others can write it");
