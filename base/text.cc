@@ -23,7 +23,7 @@ bool IsHarmful(std::string_view character) {
 bool IsHostText(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) {
     const bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-    return is_letter || (c >= '0' && c <= '9') || std::string_view(".-_:%[]").find(c) != std::string_view::npos;
+    return is_letter || (c >= '0' && c <= '9') || std::string_view(".-_:%").find(c) != std::string_view::npos;
   });
 }
 

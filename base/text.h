@@ -28,8 +28,9 @@ inline std::string CutUtf8Front(const std::string& text, size_t max_bytes) {
 // become \n, \t, or \xNN for each byte. Other UTF-8 stays. Escaping twice is the same as once.
 std::string OneLine(const std::string& text);
 
-// Whether this can be an address or the name of a host: letters, digits, and ".-_:%[]" alone. Workers find it in
-// their environment (MASTER_ADDR), and scripts put it into commands. Also true of an empty text.
+// Whether this can be an address (without brackets, perhaps with a zone: fe80::1%eth0) or the name of a host:
+// letters, digits, and ".-_:%" alone. Options and messages of other nodes are checked by the same rule. Workers
+// find it in their environment (MASTER_ADDR), and scripts put it into commands. Also true of an empty text.
 bool IsHostText(std::string_view text);
 
 // "a, b and 7 more"

@@ -86,7 +86,7 @@ class Translator {
     for (const char* name : {"num-gpus", "num-accelerators"}) RETURN_IF_ERROR(Number(name, kSlotCounts).status());
     RETURN_IF_ERROR(Number("node-rank", kNodeRanks).status());
     for (const char* name : {"master-port", "ssh-port"}) RETURN_IF_ERROR(Check(name, ParsePort));
-    RETURN_IF_ERROR(Check("master-addr", ParseHost));
+    RETURN_IF_ERROR(Check("master-addr", ParsePrimaryHost));
     RETURN_IF_ERROR(Check("log-level", [](std::string_view text) -> absl::StatusOr<bool> {
       if (std::find(std::begin(kLogLevels), std::end(kLogLevels), text) != std::end(kLogLevels)) return true;
       return absl::InvalidArgumentError(absl::StrCat("expected ", absl::StrJoin(kLogLevels, ", ")));

@@ -53,7 +53,7 @@ const std::vector<OptionSpec>& RunOptions() {
        Into(&MembershipSettings::node_rank, Integer(kNodeRanks))},
       {"master-addr", "HOST", kMembership, kPet | kMayBeEmpty,
        "Address of the primary, to which all nodes connect. Default: from the platform.",
-       Into(&MembershipSettings::master_addr, ParseHost)},
+       Into(&MembershipSettings::master_addr, ParsePrimaryHost)},
       {"master-port", "PORT", kMembership, kPet,
        "Port on which the primary listens. (The workers' MASTER_PORT is set with --worker-port.) Default: 29500, "
        "or the platform's.",

@@ -3,7 +3,6 @@
 #include <arpa/inet.h>
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 
 #include "absl/strings/numbers.h"
@@ -11,20 +10,58 @@
 #include "absl/strings/str_split.h"
 #include "base/duration.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 
 namespace muster::cli {
 namespace {
 
 constexpr size_t kMaxHostName = 253;  // characters; the limit of DNS
-constexpr std::string_view kForbiddenInHost = " /@,[]";
 
 absl::Status Expected(std::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("expected ", AsAbsl(what)));
 }
 
+// An address of one link may have a zone (RFC 4007), as in fe80::1%eth0.
 bool IsIpv6(const std::string& text) {
+  const size_t zone = text.find('%');
+  if (zone != std::string::npos && zone + 1 == text.size()) return false;
   in6_addr address;
-  return inet_pton(AF_INET6, text.c_str(), &address) == 1;
+  return inet_pton(AF_INET6, text.substr(0, zone).c_str(), &address) == 1;
+}
+
+bool HasZone(const std::string& host) { return IsIpv6(host) && host.find('%') != std::string::npos; }
+
+absl::StatusOr<HostPort> SplitHostPort(std::string_view text) {
+  absl::Status expected = Expected("HOST or HOST:PORT, an IPv6 address in brackets");
+  HostPort result;
+  std::string_view port;
+  bool has_port = false;
+  if (!text.empty() && text[0] == '[') {
+    const size_t end = text.find(']');
+    if (end == std::string_view::npos) return expected;
+    result.host = text.substr(1, end - 1);
+    if (!IsIpv6(result.host)) return expected;
+    const std::string_view rest = text.substr(end + 1);
+    has_port = !rest.empty();
+    if (has_port && rest[0] != ':') return expected;
+    if (has_port) port = rest.substr(1);
+  } else if (IsIpv6(std::string(text))) {
+    result.host = text;
+  } else {
+    const size_t colon = text.find(':');
+    has_port = colon != std::string_view::npos;
+    result.host = text.substr(0, colon);
+    if (has_port) port = text.substr(colon + 1);
+  }
+  if (result.host.empty() || result.host.size() > kMaxHostName || !IsHostText(result.host)) return expected;
+  if (has_port) {
+    const auto number = ParseInteger(port, kPortsOrAny);
+    if (!number.ok()) return Expected(absl::StrCat("a port from ", ShowBounds(kPorts), " after the colon"));
+    if (*number == 0 && !IsLoopback(result.host))
+      return Expected("a fixed port, which all nodes know; port 0 is for localhost:0");
+    result.port = static_cast<uint16_t>(*number);
+  }
+  return result;
 }
 
 }  // namespace
@@ -145,42 +182,9 @@ absl::StatusOr<uint16_t> ParsePort(std::string_view text) {
 }
 
 absl::StatusOr<HostPort> ParseHostPort(std::string_view text) {
-  absl::Status expected = Expected("HOST or HOST:PORT, an IPv6 address in brackets");
-  HostPort result;
-  std::string_view port;
-  bool has_port = false;
-  if (!text.empty() && text[0] == '[') {
-    const size_t end = text.find(']');
-    if (end == std::string_view::npos) return expected;
-    result.host = text.substr(1, end - 1);
-    if (!IsIpv6(result.host)) return expected;
-    const std::string_view rest = text.substr(end + 1);
-    has_port = !rest.empty();
-    if (has_port && rest[0] != ':') return expected;
-    if (has_port) port = rest.substr(1);
-  } else if (IsIpv6(std::string(text))) {
-    result.host = text;
-  } else {
-    const size_t colon = text.find(':');
-    has_port = colon != std::string_view::npos;
-    result.host = text.substr(0, colon);
-    if (has_port) port = text.substr(colon + 1);
-  }
-  const auto strange = [](unsigned char c) {
-    return std::iscntrl(c) != 0 || kForbiddenInHost.find(static_cast<char>(c)) != kForbiddenInHost.npos;
-  };
-  if (result.host.empty() || result.host.size() > kMaxHostName ||
-      std::any_of(result.host.begin(), result.host.end(), strange)) {
-    return expected;
-  }
-  if (has_port) {
-    const auto number = ParseInteger(port, kPortsOrAny);
-    if (!number.ok()) return Expected(absl::StrCat("a port from ", ShowBounds(kPorts), " after the colon"));
-    if (*number == 0 && !IsLoopback(result.host))
-      return Expected("a fixed port, which all nodes know; port 0 is for localhost:0");
-    result.port = static_cast<uint16_t>(*number);
-  }
-  return result;
+  ASSIGN_OR_RETURN(HostPort address, SplitHostPort(text));
+  if (!HasZone(address.host)) return address;
+  return Expected("an address that all nodes can use, without a zone (%)");
 }
 
 absl::StatusOr<HostPort> ParseCoordinator(std::string_view text) {
@@ -210,9 +214,15 @@ absl::StatusOr<HostPort> ParseListen(std::string_view text) {
 }
 
 absl::StatusOr<std::string> ParseHost(std::string_view text) {
-  const auto parsed = ParseHostPort(text);
+  const auto parsed = SplitHostPort(text);
   if (!parsed.ok() || parsed->port) return Expected("a host name or an IP address, without a port");
   return parsed->host;
+}
+
+absl::StatusOr<std::string> ParsePrimaryHost(std::string_view text) {
+  ASSIGN_OR_RETURN(const std::string host, ParseHost(text));
+  RETURN_IF_ERROR(ParseHostPort(host).status());
+  return host;
 }
 
 absl::StatusOr<PortRange> ParsePortRange(std::string_view text) {

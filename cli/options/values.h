@@ -111,7 +111,8 @@ absl::StatusOr<HostPort> ParseCoordinator(std::string_view text);  // the same; 
 // "29400", ":29400", "127.0.0.1", "[::1]:29400", "name:29400"; a name alone is refused, since it may be a typing
 // error: only its port, and whether it is a loopback address, have an effect.
 absl::StatusOr<HostPort> ParseListen(std::string_view text);
-absl::StatusOr<std::string> ParseHost(std::string_view text);  // as ParseHostPort, without a port
+absl::StatusOr<std::string> ParseHost(std::string_view text);  // the same without a port; also "fe80::1%eth0"
+absl::StatusOr<std::string> ParsePrimaryHost(std::string_view text);  // without a zone, which other nodes lack
 absl::StatusOr<PortRange> ParsePortRange(std::string_view text);
 absl::StatusOr<StdinChoice> ParseStdinChoice(std::string_view text);
 // torchrun's "key=value,key=value".

@@ -30,6 +30,15 @@ TEST(Utf8Test, BadBytesAreReplacedOneByOne) {
   EXPECT_EQ(ToUtf8("\xe2\x82", kPlenty), "??");            // cut short
 }
 
+TEST(HostTextTest, AddressesAndNamesAlone) {
+  for (const char* host : {"node-0", "a_b.example.", "10.0.0.1", "fd00::1", "fe80::1%eth0.100", ""}) {
+    EXPECT_TRUE(IsHostText(host)) << host;
+  }
+  for (const char* text : {"a b", "a;b", "$(id)", "[::1]", "gr\xc3\xbcn", "a/b", "a@b", "a\nb"}) {
+    EXPECT_FALSE(IsHostText(text)) << text;
+  }
+}
+
 TEST(OneLineTest, WhatIsNotPrintableTextIsEscaped) {
   EXPECT_EQ(OneLine("gr\xc3\xbc\xc3\x9f \xf0\x9f\x99\x82"), "gr\xc3\xbc\xc3\x9f \xf0\x9f\x99\x82");
   EXPECT_EQ(OneLine("a\n\t\r\x1b[1m\x7f"), R"(a\n\t\x0d\x1b[1m\x7f)");

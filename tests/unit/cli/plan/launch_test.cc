@@ -214,9 +214,20 @@ TEST(Settings, AnAddressMayStandInBracketsAndHasNoPort) {
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(plan->config.local_addr(), "fd00::2");
   EXPECT_EQ(plan->config.primary().host(), "fd00::1");
+  for (const char* zoned : {"fe80::1%eth0", "[fe80::1%eth0]"}) {
+    EXPECT_EQ(with(zoned)->config.local_addr(), "fe80::1%eth0");
+    for (const char* option : {"--master-addr", "--rdzv-endpoint", "--coordinator"}) {
+      EXPECT_THAT(std::string(AsStd(TryPlan({"--nnodes", "2", option, zoned}).status().message())),
+                  HasSubstr("expected an address that all nodes can use, without a zone (%)"));
+    }
+  }
   const std::pair<const char*, const char*> cases[] = {{"10.0.0.1:80", "10.0.0.1:80"},
                                                        {"ten zero", "'ten zero'"},
                                                        {"http://here", "http://here"},
+                                                       {"fe80::1%", "fe80::1%"},
+                                                       {"a;b", "a;b"},
+                                                       {"$(id)", "$(id)"},
+                                                       {"a\"b", "a\"b"},
                                                        {"ten\nzero", "ten\\nzero"}};
   for (const auto& [bad, shown] : cases) {
     EXPECT_THAT(std::string(AsStd(with(bad).status().message())),
