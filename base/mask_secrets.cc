@@ -143,6 +143,14 @@ bool IsCount(std::string_view name, std::string_view value) {
          std::all_of(value.begin(), value.end(), is_digit);
 }
 
+// DB_PASSWORD_FILE and MUSTER_TLS_KEY say where a secret lies, and are wrong more often than secret. A value that
+// is no absolute path may be the secret all the same.
+bool IsPathOfSecret(absl::string_view name, std::string_view value) {
+  const bool names_file = absl::EndsWithIgnoreCase(name, "_FILE") || absl::EndsWithIgnoreCase(name, "_PATH") ||
+                          absl::StartsWith(name, "MUSTER_TLS_");
+  return names_file && value.front() == '/';
+}
+
 struct SecretPlace {
   size_t begin = 0;  // of the value; the size of the text if the value is in the next argument
   std::string_view name;
@@ -177,7 +185,7 @@ std::string MaskText(std::string_view text) {
 
 std::string MaskValue(std::string_view name, std::string_view value) {
   if (value.empty()) return "";
-  return IsSecretName(name) ? kMask : MaskText(value);
+  return IsSecretName(name) && !IsPathOfSecret(AsAbsl(name), value) ? kMask : MaskText(value);
 }
 
 std::vector<std::string> MaskArguments(const std::vector<std::string>& arguments) {

@@ -49,6 +49,16 @@ TEST(MaskSecrets, MasksHaveOneLengthAndEmptyValuesStay) {
   EXPECT_EQ(masked, (Environment{{"HF_TOKEN", kMask}, {"A_KEY", kMask}, {"B_KEY", ""}, {"RANK", "3"}}));
 }
 
+TEST(MaskSecrets, ThePathOfASecretIsNone) {
+  const Environment shown = {{"MUSTER_TOKEN_FILE", "/run/llm-token/token"},
+                             {"MUSTER_TLS_KEY", "/run/tls/node.key"},
+                             {"db_password_file", "/run/secrets/db"},
+                             {"SSL_KEY_PATH", "/etc/key"}};
+  EXPECT_EQ(MaskSecrets(shown), shown);
+  EXPECT_EQ(MaskValue("DB_PASSWORD_FILE", "hunter2"), kMask) << "a mistake of the one who set it";
+  EXPECT_EQ(MaskValue("API_KEY", "/x"), kMask);
+}
+
 TEST(MaskSecrets, UserPartsOfUrlsAreMasked) {
   const Environment masked = MaskSecrets({{"A", "http://me:pw@proxy:3128/x@y"},
                                           {"B", "a://u@h b://p:q@r@h2 c://plain/@"},
