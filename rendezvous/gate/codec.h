@@ -16,7 +16,6 @@ inline constexpr char kDistrusted[] = "the coordinator's certificate";
 // After an error nothing but the bytes already in `out` may be sent, and the connection must be closed. Codes:
 // Unauthenticated: the peer has not our token, or says that we have not its own. InvalidArgument: it does not
 // speak this protocol. ResourceExhausted: it exceeds a limit. FailedPrecondition: another fault of the peer.
-// Unavailable, of a server: the client has not our token, but has announced that it comes back with another one.
 class Codec {
  public:
   virtual ~Codec() = default;

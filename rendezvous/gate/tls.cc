@@ -29,7 +29,8 @@ constexpr int kAlertOffset = SSL_AD_REASON_OFFSET;  // of the reason of an error
 constexpr std::string_view kBindingLabel = "EXPORTER-muster-attach";  // RFC 8446, section 7.5
 constexpr size_t kBindingBytes = 32;
 constexpr char kOtherToken[] = "it has another token, or belongs to another run";
-// The server name of a client that shows its other token as soon as this one is refused. A server needs no name.
+constexpr char kFirstToken[] = "its first token is not this job's, and it says that it shows its second one next";
+// The server name of a client that shows its second token as soon as this one is refused. A server needs no name.
 constexpr char kShowsNext[] = "another-token-follows";
 constexpr char kNotThisJobs[] =
     "the token is not this job's, or the run id is not: set the same token (--token-file or MUSTER_TOKEN) and "
@@ -137,8 +138,7 @@ class KeyProof : public TlsProof {
     }
     const char* const name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
     const bool comes_back = name != nullptr && std::string_view(name) == kShowsNext;
-    return comes_back ? absl::UnavailableError("it shows its other token next")
-                      : absl::UnauthenticatedError(kOtherToken);
+    return absl::UnauthenticatedError(comes_back ? kFirstToken : kOtherToken);
   }
 
   Handshake handshake_;

@@ -13,7 +13,7 @@
 namespace muster::rendezvous {
 
 // How one end of one connection proves itself and checks the other. All errors are Unauthenticated, unless the
-// other end is not of muster, or is a client that shows its other token next (Unavailable).
+// other end is not of muster.
 class TlsProof {
  public:
   virtual ~TlsProof() = default;

@@ -149,13 +149,14 @@ TEST(TlsTest, AClientWithATokenHearsThatTheJobHasNone) {
 }
 
 // While tokens are replaced a node shows its new one in vain, then the old one: that is no stranger.
-TEST(TlsTest, OnlyTheLastTokenOfANodeIsRefusedAloud) {
+TEST(TlsTest, TheRefusalOfAFirstTokenSaysThatAnotherFollows) {
   const auto node = TokenCredentials({"another-token-of-22-characters", "a-third-token-of-22-characters"}, "run");
   const Meeting first(ServerWith(kToken), node->Connect(0));
-  EXPECT_TRUE(absl::IsUnavailable(first.server_status)) << first.server_status;
+  EXPECT_EQ(first.server_status.message(),
+            "its first token is not this job's, and it says that it shows its second one next");
   EXPECT_TRUE(absl::IsUnauthenticated(first.client_status)) << first.client_status;
   const Meeting last(ServerWith(kToken), node->Connect(1));
-  EXPECT_TRUE(absl::IsUnauthenticated(last.server_status)) << last.server_status;
+  EXPECT_EQ(last.server_status.message(), "it has another token, or belongs to another run");
   EXPECT_TRUE(absl::IsUnauthenticated(last.client_status)) << last.client_status;
 }
 
