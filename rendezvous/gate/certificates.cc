@@ -313,8 +313,16 @@ Owned<X509_STORE> StoreOf(const Chain& authorities) {
   return store;
 }
 
-// As the other ends will verify it.
-absl::Status VerifyOwn(const Chain& chain, X509_STORE* store, bool as_client, std::optional<absl::Time> now) {
+Validity ValidityOfAll(const STACK_OF(X509) * certificates) {
+  Validity validity;
+  for (int i = 0; i < sk_X509_num(certificates); ++i)
+    validity = Both(validity, ValidityOf(sk_X509_value(certificates, i)));
+  return validity;
+}
+
+// As the other ends will verify it. When all of the chain is valid, the authority that vouches for it included.
+absl::StatusOr<Validity> VerifyOwn(const Chain& chain, X509_STORE* store, bool as_client,
+                                   std::optional<absl::Time> now) {
   const Owned<STACK_OF(X509)> between(sk_X509_new_null());
   for (size_t i = 1; i < chain.size(); ++i) sk_X509_push(between.get(), chain[i].get());
   const Owned<X509_STORE_CTX> context(X509_STORE_CTX_new());
@@ -326,7 +334,7 @@ absl::Status VerifyOwn(const Chain& chain, X509_STORE* store, bool as_client, st
   if (!now) X509_VERIFY_PARAM_set_flags(parameters, X509_V_FLAG_NO_CHECK_TIME);
   const bool good = X509_verify_cert(context.get()) == 1;
   ERR_clear_error();
-  if (good) return absl::OkStatus();
+  if (good) return ValidityOfAll(X509_STORE_CTX_get0_chain(context.get()));
   return Wrong("--tls-cert", absl::StrCat("the certificate ", DescribeFault(context.get(), as_client)));
 }
 
@@ -356,8 +364,8 @@ absl::StatusOr<CertificateSet> MakeCertificateSet(const CertificateTexts& texts,
   if (!same)
     return Wrong("--tls-key", "it is not the key of the certificate in --tls-cert: replace both together");
   const Owned<X509_STORE> store = StoreOf(authorities);
-  RETURN_IF_ERROR(VerifyOwn(chain, store.get(), /*as_client=*/true, now));
-  if (role == TlsRole::kPrimary) RETURN_IF_ERROR(VerifyOwn(chain, store.get(), /*as_client=*/false, now));
+  ASSIGN_OR_RETURN(const Validity validity, VerifyOwn(chain, store.get(), /*as_client=*/true, now));
+  if (role == TlsRole::kPrimary) RETURN_IF_ERROR(VerifyOwn(chain, store.get(), /*as_client=*/false, now).status());
   if (!name.Admits(NamesOf(chain[0].get()), role)) {
     return Wrong("--tls-cert",
                  absl::StrCat("the certificate has ", ShownNames(chain[0].get()), ", not ", name.Wanted(role),
@@ -370,8 +378,6 @@ absl::StatusOr<CertificateSet> MakeCertificateSet(const CertificateTexts& texts,
   ERR_clear_error();
   if (shared.server == nullptr || shared.client == nullptr) return taken;
   SSL_CTX_set_client_hello_cb(shared.server.get(), &CertificateProof::OnHello, nullptr);
-  Validity validity;
-  for (const Owned<X509>& each : chain) validity = Both(validity, ValidityOf(each.get()));
   return CertificateSet{.credentials = std::make_shared<OfCertificates>(std::move(shared)),
                         .validity = validity,
                         .authorities = DigestsOf(authorities)};

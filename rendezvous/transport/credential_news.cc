@@ -69,13 +69,14 @@ std::vector<Note> CredentialNews::OnTime(absl::Time now) {
   if (std::exchange(age_said_, age) == age) return {};
   const std::string until = absl::FormatTime(absl::RFC3339_sec, validity_.until, absl::UTCTimeZone());
   if (age == Age::kEnding) {
-    return {{Severity::kWarning, absl::StrCat(source_.name, ": the certificate is valid until ", until,
-                                              ": renew it before; it is taken up without a restart")}};
+    return {{Severity::kWarning,
+             absl::StrCat(source_.name, ": the certificate, or the authority that vouches for it, is valid until ",
+                          until, ": renew it before; it is taken up without a restart")}};
   }
   if (age == Age::kExpired) {
-    return {
-        {Severity::kError, absl::StrCat(source_.name, ": the certificate has expired at ", until,
-                                        ": connections go on, but no new one is possible until it is renewed")}};
+    return {{Severity::kError,
+             absl::StrCat(source_.name, ": the certificate, or the authority that vouches for it, has expired at ",
+                          until, ": connections go on, but no new one is possible until it is renewed")}};
   }
   return {};
 }

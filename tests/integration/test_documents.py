@@ -16,7 +16,9 @@ FOREIGN = {"nodes", "gpus-per-node", "ntasks-per-node", "cpus-per-task", "kill-o
            "preset", "build", "target", "test-dir", "tests", "checkpoint",
            # Docker's
            "alias", "cap-drop", "from", "init", "ipc", "memory", "network", "read-only", "restart", "security-opt",
-           "shm-size", "signal", "stop-timeout", "user"}
+           "shm-size", "signal", "stop-timeout", "user",
+           # kubectl's
+           "dry-run", "from-file"}
 NAME = re.compile(r"--([a-z][a-z-]*)")
 PLAIN_VALUE = re.compile(r"\d+(ms|s|m|h)?")
 FOLDERS = "agent|base|cli|deploy|docs|proto|rendezvous|tests"

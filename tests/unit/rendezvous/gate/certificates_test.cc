@@ -257,13 +257,19 @@ std::string WhyNot(const CertificateTexts& texts, absl::Time now = absl::Now()) 
   return set.ok() ? "" : std::string(set.status().message());
 }
 
-TEST(CertificateSetTest, AGoodOneHasTheDatesOfItsCertificate) {
-  const absl::Time from = absl::FromUnixSeconds(1'700'000'000), until = from + absl::Hours(1);
-  const auto set =
-      MakeCertificateSet(Texts({.from = from, .until = until}), Name(), TlsRole::kPrimary, std::nullopt);
-  ASSERT_TRUE(set.ok()) << set.status();
-  EXPECT_EQ(set->validity.from, from);
-  EXPECT_EQ(set->validity.until, until);
+// Others let it in only while its authority is valid, too.
+TEST(CertificateSetTest, AGoodOneIsValidAsLongAsAllOfItsChain) {
+  const absl::Time from = absl::FromUnixSeconds(1'700'000'000), until = from + absl::Hours(3);
+  CertificateWish of_authority{.from = from, .until = until};
+  of_authority.authority = true;
+  const MadeCertificate authority = MakeCertificate(of_authority, nullptr);
+  for (const absl::Duration more : {absl::Hours(-1), absl::Hours(1)}) {
+    const CertificateTexts texts = Texts({.from = from + absl::Hours(1), .until = until + more}, authority);
+    const auto set = MakeCertificateSet(texts, Name(), TlsRole::kPrimary, std::nullopt);
+    ASSERT_TRUE(set.ok()) << set.status();
+    EXPECT_EQ(set->validity.from, from + absl::Hours(1));
+    EXPECT_EQ(set->validity.until, std::min(until, until + more));
+  }
 }
 
 TEST(CertificateSetTest, AuthoritiesCanBeCompared) {

@@ -136,14 +136,15 @@ TEST_F(CredentialNewsTest, AFileThatBecomesReadableByAllIsNamedOnce) {
 
 TEST_F(CredentialNewsTest, AnEndIsNamedOnceBeforeAndOnceAfter) {
   EXPECT_THAT(Later(absl::Hours(1)), IsEmpty());
-  EXPECT_THAT(Later(absl::Hours(217)), ElementsAre("warning: the file f: the certificate is valid until "
-                                                   "1970-01-11T00:00:00+00:00: renew it before; it is taken up "
-                                                   "without a restart"));
+  EXPECT_THAT(Later(absl::Hours(217)),
+              ElementsAre("warning: the file f: the certificate, or the authority that "
+                          "vouches for it, is valid until 1970-01-11T00:00:00+00:00: renew "
+                          "it before; it is taken up without a restart"));
   EXPECT_THAT(Later(absl::Hours(218)), IsEmpty());
   EXPECT_THAT(
       Later(absl::Hours(241)),
-      ElementsAre("error: the file f: the certificate has expired at 1970-01-11T00:00:00+00:00: connections go "
-                  "on, but no new one is possible until it is renewed"));
+      ElementsAre("error: the file f: the certificate, or the authority that vouches for it, has expired at "
+                  "1970-01-11T00:00:00+00:00: connections go on, but no new one is possible until it is renewed"));
   EXPECT_THAT(Later(absl::Hours(242)), IsEmpty());
 }
 
