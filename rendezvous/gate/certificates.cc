@@ -291,16 +291,20 @@ absl::StatusOr<Owned<EVP_PKEY>> ReadKey(const std::string& text) {
   return Wrong("--tls-key", "expected a private key in PEM form (BEGIN PRIVATE KEY)");
 }
 
-std::vector<std::string> DigestsOf(const Chain& certificates) {
+// Of name and key: by them, not by its dates, does an authority vouch for others.
+std::string DigestOf(X509* authority) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> name{}, key{};
+  unsigned name_size = 0, key_size = 0;
+  const bool made =
+      X509_NAME_digest(X509_get_subject_name(authority), EVP_sha256(), name.data(), &name_size) == 1 &&
+      X509_pubkey_digest(authority, EVP_sha256(), key.data(), &key_size) == 1;
+  MUSTER_CHECK(made, "OpenSSL hashes");
+  return std::string(name.begin(), name.begin() + name_size) + std::string(key.begin(), key.begin() + key_size);
+}
+
+std::vector<std::string> DigestsOf(const Chain& authorities) {
   std::vector<std::string> digests;
-  for (const Owned<X509>& each : certificates) {
-    std::string digest(EVP_MAX_MD_SIZE, '\0');
-    unsigned size = 0;
-    const int made = X509_digest(each.get(), EVP_sha256(), reinterpret_cast<unsigned char*>(digest.data()), &size);
-    MUSTER_CHECK(made == 1, "OpenSSL hashes");
-    digest.resize(size);
-    digests.push_back(std::move(digest));
-  }
+  for (const Owned<X509>& each : authorities) digests.push_back(DigestOf(each.get()));
   return digests;
 }
 
@@ -313,16 +317,22 @@ Owned<X509_STORE> StoreOf(const Chain& authorities) {
   return store;
 }
 
-Validity ValidityOfAll(const STACK_OF(X509) * certificates) {
+// When all of the chain is valid, the authority that vouches for it included. Of several that do, such as one that
+// was renewed with its key, the one that is valid for longest.
+Validity ValidityOfAll(const Chain& chain, const Chain& authorities) {
   Validity validity;
-  for (int i = 0; i < sk_X509_num(certificates); ++i)
-    validity = Both(validity, ValidityOf(sk_X509_value(certificates, i)));
-  return validity;
+  for (const Owned<X509>& each : chain) validity = Both(validity, ValidityOf(each.get()));
+  std::optional<Validity> longest;
+  for (const Owned<X509>& authority : authorities) {
+    if (X509_check_issued(authority.get(), chain.back().get()) != X509_V_OK) continue;
+    const Validity its = ValidityOf(authority.get());
+    if (!longest || its.until > longest->until) longest = its;
+  }
+  return longest ? Both(validity, *longest) : validity;
 }
 
-// As the other ends will verify it. When all of the chain is valid, the authority that vouches for it included.
-absl::StatusOr<Validity> VerifyOwn(const Chain& chain, X509_STORE* store, bool as_client,
-                                   std::optional<absl::Time> now) {
+// As the other ends will verify it.
+absl::Status VerifyOwn(const Chain& chain, X509_STORE* store, bool as_client, std::optional<absl::Time> now) {
   const Owned<STACK_OF(X509)> between(sk_X509_new_null());
   for (size_t i = 1; i < chain.size(); ++i) sk_X509_push(between.get(), chain[i].get());
   const Owned<X509_STORE_CTX> context(X509_STORE_CTX_new());
@@ -334,7 +344,7 @@ absl::StatusOr<Validity> VerifyOwn(const Chain& chain, X509_STORE* store, bool a
   if (!now) X509_VERIFY_PARAM_set_flags(parameters, X509_V_FLAG_NO_CHECK_TIME);
   const bool good = X509_verify_cert(context.get()) == 1;
   ERR_clear_error();
-  if (good) return ValidityOfAll(X509_STORE_CTX_get0_chain(context.get()));
+  if (good) return absl::OkStatus();
   return Wrong("--tls-cert", absl::StrCat("the certificate ", DescribeFault(context.get(), as_client)));
 }
 
@@ -364,8 +374,8 @@ absl::StatusOr<CertificateSet> MakeCertificateSet(const CertificateTexts& texts,
   if (!same)
     return Wrong("--tls-key", "it is not the key of the certificate in --tls-cert: replace both together");
   const Owned<X509_STORE> store = StoreOf(authorities);
-  ASSIGN_OR_RETURN(const Validity validity, VerifyOwn(chain, store.get(), /*as_client=*/true, now));
-  if (role == TlsRole::kPrimary) RETURN_IF_ERROR(VerifyOwn(chain, store.get(), /*as_client=*/false, now).status());
+  RETURN_IF_ERROR(VerifyOwn(chain, store.get(), /*as_client=*/true, now));
+  if (role == TlsRole::kPrimary) RETURN_IF_ERROR(VerifyOwn(chain, store.get(), /*as_client=*/false, now));
   if (!name.Admits(NamesOf(chain[0].get()), role)) {
     return Wrong("--tls-cert",
                  absl::StrCat("the certificate has ", ShownNames(chain[0].get()), ", not ", name.Wanted(role),
@@ -379,7 +389,7 @@ absl::StatusOr<CertificateSet> MakeCertificateSet(const CertificateTexts& texts,
   if (shared.server == nullptr || shared.client == nullptr) return taken;
   SSL_CTX_set_client_hello_cb(shared.server.get(), &CertificateProof::OnHello, nullptr);
   return CertificateSet{.credentials = std::make_shared<OfCertificates>(std::move(shared)),
-                        .validity = validity,
+                        .validity = ValidityOfAll(chain, authorities),
                         .authorities = DigestsOf(authorities)};
 }
 

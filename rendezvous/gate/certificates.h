@@ -24,7 +24,7 @@ struct CertificateTexts {
 struct CertificateSet {
   std::shared_ptr<const Credentials> credentials;
   Validity validity;
-  std::vector<std::string> authorities;  // a digest of each, for comparisons
+  std::vector<std::string> authorities;  // a digest of each one's name and key, for comparisons
 };
 
 // The set, if its parts belong together: the key is the certificate's, an authority vouches for it, it has the

@@ -83,4 +83,12 @@ inline MadeCertificate MakeAuthority(const MadeCertificate* issuer = nullptr) {
   return MakeCertificate(wish, issuer);
 }
 
+// The same authority, key included, with other dates.
+inline std::string Renewed(const MadeCertificate& authority, absl::Time until) {
+  const std::shared_ptr<X509> x509(X509_dup(authority.x509.get()), &X509_free);
+  ASN1_TIME_set(X509_getm_notAfter(x509.get()), absl::ToTimeT(until));
+  MUSTER_CHECK(X509_sign(x509.get(), authority.pkey.get(), EVP_sha256()) > 0, "a test's certificate is signed");
+  return Pem([&](BIO* bio) { PEM_write_bio_X509(bio, x509.get()); });
+}
+
 }  // namespace muster::rendezvous

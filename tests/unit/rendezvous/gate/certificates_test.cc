@@ -272,6 +272,23 @@ TEST(CertificateSetTest, AGoodOneIsValidAsLongAsAllOfItsChain) {
   }
 }
 
+// The old one and the renewed one, in either order, for as long as nodes have certificates of both.
+TEST(CertificateSetTest, AnAuthorityThatIsRenewedWithItsKeyIsTheSame) {
+  CertificateWish wish{.from = absl::Now() - absl::Hours(4), .until = absl::Now() - absl::Hours(1)};
+  wish.authority = true;
+  const MadeCertificate old = MakeCertificate(wish, nullptr);
+  const std::string renewed = Renewed(old, absl::Now() + absl::Hours(1000));
+  const CertificateTexts texts = Texts({}, old);
+  std::vector<std::string> digests;
+  for (const std::string& ca : {old.cert + renewed, renewed + old.cert}) {
+    const auto set = MakeCertificateSet({.cert = texts.cert, .key = texts.key, .ca = ca}, Name(),
+                                        TlsRole::kPrimary, std::nullopt);
+    ASSERT_TRUE(set.ok()) << set.status();
+    EXPECT_GT(set->validity.until, absl::Now());
+    EXPECT_EQ(set->authorities.at(0), set->authorities.at(1));
+  }
+}
+
 TEST(CertificateSetTest, AuthoritiesCanBeCompared) {
   CertificateTexts texts = Texts({});
   const auto before = MakeCertificateSet(texts, Name(), TlsRole::kNode, std::nullopt);
