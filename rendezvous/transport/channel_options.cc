@@ -18,6 +18,9 @@ constexpr absl::Duration kMaxPingInterval = absl::Seconds(5);
 // gRPC inflates a message before it looks at its limit of size: 500 KiB become 500 MiB. Nobody here compresses.
 constexpr int kIdentityAlone = 1 << GRPC_COMPRESS_NONE;
 
+// gRPC would measure the bandwidth by a ping for each message that it reads: a heartbeat would cost twice as much.
+constexpr int kNoBandwidthProbe = 0;
+
 int Millis(absl::Duration d) { return static_cast<int>(absl::ToInt64Milliseconds(d)); }
 
 }  // namespace
@@ -35,6 +38,7 @@ void ConfigureServer(absl::Duration lease, grpc::ServerBuilder* builder) {
   builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsPerConnection);
   builder->AddChannelArgument(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, kIdentityAlone);
   builder->AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, kNoBandwidthProbe);
   builder->SetMaxReceiveMessageSize(kMaxMessageBytes);
   builder->SetMaxSendMessageSize(kMaxMessageBytes);
 }
@@ -48,6 +52,7 @@ grpc::ChannelArguments ClientArguments(absl::Duration lease) {
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);  // the agent core retries
   arguments.SetInt(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, kIdentityAlone);
   arguments.SetInt(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, kNoBandwidthProbe);
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
   arguments.SetMaxSendMessageSize(kMaxMessageBytes);
   return arguments;

@@ -146,7 +146,7 @@ class Job {
     result.gathering_cpu_s = gathered.cpu_s - before.cpu_s;
     result.memory_mib = static_cast<double>(gathered.memory_kib - before.memory_kib) / 1024;
     const BootTime until = EventLoop::Now() + kIdle;
-    Beat();
+    BeginToBeat();
     Await([until] { return EventLoop::Now() >= until; });
     result.idle_cpu_ms = (Ask().cpu_s - gathered.cpu_s) * 1e3 / absl::ToDoubleSeconds(kIdle);
     return result;
@@ -193,9 +193,16 @@ class Job {
     sessions_[i]->Send(status);
   }
 
-  void Beat() {
-    for (size_t i = 0; i < sessions_.size(); ++i) Say(i);
-    loop_.After(kBeat, [this] { Beat(); });
+  // At times of its own, as nodes do.
+  void Beat(size_t i) {
+    Say(i);
+    loop_.After(kBeat, [this, i] { Beat(i); });
+  }
+  void BeginToBeat() {
+    const auto agents = static_cast<double>(sessions_.size());
+    for (size_t i = 0; i < sessions_.size(); ++i) {
+      loop_.After(kBeat * (static_cast<double>(i) / agents), [this, i] { Beat(i); });
+    }
   }
 
   void Await(const std::function<bool()>& done) {
