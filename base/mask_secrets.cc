@@ -143,12 +143,10 @@ bool IsCount(std::string_view name, std::string_view value) {
          std::all_of(value.begin(), value.end(), is_digit);
 }
 
-// DB_PASSWORD_FILE and MUSTER_TLS_KEY say where a secret lies, and are wrong more often than secret. A value that
-// is no absolute path may be the secret all the same.
+// Our own variables say where a secret lies, and are wrong more often than secret. A value that is no absolute
+// path may be the secret all the same, and so may that of anybody else's variable.
 bool IsPathOfSecret(absl::string_view name, std::string_view value) {
-  const bool names_file = absl::EndsWithIgnoreCase(name, "_FILE") || absl::EndsWithIgnoreCase(name, "_PATH") ||
-                          absl::StartsWith(name, "MUSTER_TLS_");
-  return names_file && value.front() == '/';
+  return (name == kTokenFileVariable || absl::StartsWith(name, "MUSTER_TLS_")) && value.front() == '/';
 }
 
 struct SecretPlace {

@@ -21,7 +21,7 @@ bool IsSecretName(std::string_view name);
 std::string MaskText(std::string_view text);
 
 // The value of a variable or setting: kMask if the name is like a secret's, else MaskText(value). The absolute
-// path of a secret's file is shown, and empty values stay: "set but empty" is useful to know.
+// path of a secret of muster's own is shown, and empty values stay: "set but empty" is useful to know.
 std::string MaskValue(std::string_view name, std::string_view value);
 
 // Masks each variable's value by MaskValue.

@@ -14,9 +14,13 @@
 #include "base/io/owned_fd.h"
 #include "base/io/read_to_end.h"
 #include "base/status_macros.h"
+#include "base/text.h"
+#include "base/utf8.h"
 
 namespace muster {
 namespace {
+
+constexpr size_t kMaxNameShown = 128;  // bytes
 
 std::string Shown(mode_t mode) { return absl::StrFormat("mode %04o", mode & 07777); }
 
@@ -25,8 +29,10 @@ absl::Status CannotRead(int error) { return absl::ErrnoToStatus(error, "the file
 // Whoever owns a link decides what is read: perhaps another file of root's, whose content everybody knows.
 absl::Status CheckLinks(const Place& place) {
   if (!place.is_foreign_link) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      "it is a link that another user owns: name the file itself, in a folder that only its owner can write");
+  return absl::FailedPreconditionError(absl::StrCat(
+      "'", OneLine(ToUtf8(place.name, kMaxNameShown)),
+      "' in its path is a link that another user owns: name the file itself, in a folder that only its "
+      "owner can write"));
 }
 
 }  // namespace
