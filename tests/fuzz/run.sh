@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Fuzzes every reader of foreign text and bytes, two in parallel: builds (preset "fuzz", clang), writes the corpus, runs.
 #
-#   bash tests/fuzz/run.sh [SECONDS]    each target so long; default 60
+#   bash tests/fuzz/run.sh [SECONDS [TARGET...]]    each target so long; default 60, and all targets
 #   MUSTER_FUZZ_RUNS=N                  each target so many executions instead; coordinator, agent and meddler a twentieth
 #   MUSTER_FUZZ_SEED=N                  the same ones each time; otherwise others
 #
@@ -17,8 +17,10 @@ readonly BESIDE=2          # targets at a time
 readonly MAX_BYTES=4096    # of an input
 readonly TIMEOUT_S=300     # for one input: only a hang reaches it, however busy the machine is
 readonly MEMORY_MB=2048
-readonly TARGETS=(cluster_spec tf_config resourceconfig nodelist hostfile environment frame_guard handshake meddler
+readonly ALL=(cluster_spec tf_config resourceconfig nodelist hostfile environment frame_guard handshake meddler
   received_status coordinator agent)
+TARGETS=("${@:2}")
+[ $# -gt 1 ] || TARGETS=("${ALL[@]}")
 
 cmake --preset fuzz >/dev/null && cmake --build --preset fuzz -j "$(nproc)" --target fuzz_targets || exit 1
 rm -rf "$OUT"
