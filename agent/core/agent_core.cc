@@ -8,10 +8,13 @@
 #include "base/exit_codes.h"
 #include "base/ids.h"
 #include "base/takeover.h"
+#include "base/text.h"
 
 namespace muster::agent {
 namespace {
 
+constexpr int kMaxExitCode = 255;
+constexpr size_t kMaxRefusalText = 4096;                       // bytes
 constexpr absl::Duration kHostBeat = absl::Milliseconds(500);  // the host hears from us at least this often
 
 bool IsLoopback(const std::string& address) { return address == "::1" || address.rfind("127.", 0) == 0; }
@@ -249,7 +252,11 @@ bool AgentCore::IsAnotherJobs(int exit_code) const {
 }
 
 // Nothing else of such a directive is applied, because the epoch of another job's coordinator is meaningless here.
-void AgentCore::OnRefused(BootTime now, int exit_code, const std::string& reason, Effects* out) {
+// Whoever refuses may be anybody: a refused node has not succeeded, whatever the code.
+void AgentCore::OnRefused(BootTime now, const v1::Refused& refused, Effects* out) {
+  const bool is_failure = refused.exit_code() > 0 && refused.exit_code() <= kMaxExitCode;
+  const int exit_code = is_failure ? refused.exit_code() : kExitRefused;
+  const std::string reason = CutUtf8(refused.reason(), kMaxRefusalText);
   if (!IsAnotherJobs(exit_code)) return ExitAlone(now, exit_code, reason, out);
   if (link_.up()) out->push_back(Disconnect{});
   ReachedAnotherJob(now, reason);

@@ -132,7 +132,7 @@ class AgentCore {
   void OnUnknownOrder(Effects* out);
   bool IsSound(const v1::Directive& directive, Effects* out);
   void ApplyOrder(BootTime now, const v1::Directive& directive, Effects* out);
-  void OnRefused(BootTime now, int exit_code, const std::string& reason, Effects* out);
+  void OnRefused(BootTime now, const v1::Refused& refused, Effects* out);
   bool IsAnotherJobs(int exit_code) const;
   void LearnRound(BootTime now, const v1::Round& round);
   void LearnPrimaryEnded(const v1::Directive& directive);

@@ -28,8 +28,8 @@ void AgentCore::OnUnknownOrder(Effects* out) {
       out);
 }
 
-// The node stays where it is: a coordinator that means it sends a right one. Nothing of a wrong one is stored
-// either, because this node would report it, and the right coordinator would refuse the node for that.
+// The node stays where it is: a coordinator that means it sends a right one. Nothing of a wrong one but its id is
+// stored either, because this node would report it, and the right coordinator would refuse the node for that.
 bool AgentCore::IsSound(const v1::Directive& directive, Effects* out) {
   std::string why = OutOfRange(directive);
   if (why.empty()) why = WhyImpossible(directive.greatest());
@@ -47,9 +47,7 @@ bool AgentCore::IsSound(const v1::Directive& directive, Effects* out) {
 
 void AgentCore::OnDirective(BootTime now, const v1::Directive& directive, Effects* out) {
   if (finished_ || !configured_) return;
-  if (directive.has_refused()) {
-    return OnRefused(now, directive.refused().exit_code(), directive.refused().reason(), out);
-  }
+  if (directive.has_refused()) return OnRefused(now, directive.refused(), out);
   if (directive.protocol() != kProtocol) return OnOtherProtocol(now, directive.protocol(), out);
   if (!IsNewer(directive)) return;
   if (link_.TakeReturn() && !config_.single_node()) {

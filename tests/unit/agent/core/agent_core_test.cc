@@ -609,6 +609,21 @@ TEST_F(AgentCoreTest, ANewNodeThatIsRefusedEndsAtOnce) {
   EXPECT_EQ(LastOrder().exit().exit_code(), 77);
 }
 
+// Whoever answers at the coordinator's address may say anything.
+class NonsensicalRefusal : public AgentCoreTest, public ::testing::WithParamInterface<int> {};
+
+TEST_P(NonsensicalRefusal, IsAFailureWithAShortReason) {
+  Connected();
+  v1::Directive refused = Directive(1);
+  refused.mutable_refused()->set_exit_code(GetParam());
+  refused.mutable_refused()->set_reason(std::string(300'000, 'r'));
+  Give(refused);
+  EXPECT_EQ(LastOrder().exit().exit_code(), 77);
+  EXPECT_LT(LastOrder().exit().reason().size(), 5000u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Codes, NonsensicalRefusal, ::testing::Values(0, -1, 256, 300));
+
 TEST_F(AgentCoreTest, AStoredVerdictOutranksAnotherJobsRefusal) {
   Connected();
   v1::Directive verdict = Directive(5);
