@@ -73,7 +73,7 @@ class Coordinator {
 
   // learning.cc: what a status changes in the Job.
   void Learn(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out);
-  void LearnUse(BootTime now, const v1::AgentStatus& status, Host& host, Effects* out) const;
+  void LearnUse(BootTime now, bool was, Host& host, Effects* out) const;  // was: unusable
   void LearnTimes(BootTime now, const v1::AgentStatus& status, Host& host);
   void LearnRounds(BootTime now, Host& host, Effects* out);
   void LearnGreaterRound(BootTime now, const v1::Round& last, Effects* out);

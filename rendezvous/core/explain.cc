@@ -144,7 +144,7 @@ std::string WhoIsNotReady(const Job& job) {
     if (++count > kMaxUnusableNamed) continue;
     const std::string why =
         broken     ? absl::StrCat(s.hostname(), " cannot start: ", Foreign(s.cannot_start().error_text()))
-        : prepares ? absl::StrCat(s.hostname(), ": ", CutUtf8(s.preparing(), kMaxTroubleText))
+        : prepares ? absl::StrCat(s.hostname(), ": ", s.preparing())
                    : WhyUnusable(s);
     absl::StrAppend(&text, text.empty() ? "" : "; ", why);
   }
@@ -260,7 +260,7 @@ std::string WhyLeaseEnded(const Host& host) {
 }
 
 std::string HowEnded(const Host& host) {
-  const std::string how = CutUtf8(host.status.how_host_ended(), kMaxTroubleText);
+  const std::string& how = host.status.how_host_ended();
   return absl::StrCat(host.Name(), " was lost: ", how.empty() ? "its main process died" : how);
 }
 

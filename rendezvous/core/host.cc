@@ -58,6 +58,10 @@ void Host::Store(const v1::AgentStatus& newest) {
   status = newest;
   status.DiscardUnknownFields();
   status.set_hostname(Foreign(newest.hostname()));
+  // They are parts of longer texts, which go to every node. Nodes refuse a text that is too long (base/ranges.h).
+  status.set_trouble(CutUtf8(newest.trouble(), kMaxTroubleText));
+  status.set_preparing(CutUtf8(newest.preparing(), kMaxTroubleText));
+  status.set_how_host_ended(CutUtf8(newest.how_host_ended(), kMaxTroubleText));
   if (newest.has_failure()) KeepTextsLeftOut(before.mutable_failure(), status.mutable_failure());
   if (newest.has_cannot_start()) {
     KeepTextsLeftOut(before.mutable_cannot_start(), status.mutable_cannot_start());
@@ -130,7 +134,7 @@ std::string Host::WhyItLeft() const {
 // With no live worker the node is not fit, and its report already contains its hostname; otherwise old workers
 // cannot be ended.
 std::string WhyUnusable(const v1::AgentStatus& status) {
-  const std::string why = CutUtf8(status.trouble(), kMaxTroubleText);
+  const std::string& why = status.trouble();
   return status.live_workers() == 0 ? why : absl::StrCat(status.hostname(), " is unusable: ", why);
 }
 

@@ -35,8 +35,9 @@ void Coordinator::Learn(BootTime now, StreamId stream, const v1::AgentStatus& st
   }
   Host& host = job_.hosts.Get(status.host_id());
   if (is_first) host.came_new = !IsSet(status.last().id()) && !IsSet(status.epoch());
-  LearnUse(now, status, host, out);
+  const bool was_unusable = host.IsUnusable();
   host.Store(status);
+  LearnUse(now, was_unusable, host, out);
   if (status.facts_size() > 0 || host.facts.empty()) host.TakeFacts();
   const BootTime heard_before = host.last_status_at;
   LearnTimes(now, status, host);
@@ -52,8 +53,8 @@ void Coordinator::Learn(BootTime now, StreamId stream, const v1::AgentStatus& st
   if (status.has_verdict()) LearnVerdict(now, host, out);
 }
 
-void Coordinator::LearnUse(BootTime now, const v1::AgentStatus& status, Host& host, Effects* out) const {
-  const bool was = host.IsUnusable();
+void Coordinator::LearnUse(BootTime now, bool was, Host& host, Effects* out) const {
+  const v1::AgentStatus& status = host.status;
   const bool ends = !was && status.phase() == v1::PHASE_UNUSABLE,
              begins = was && status.phase() == v1::PHASE_READY;
   if ((!ends && !begins) || !host.use_lines.Take(now)) return;

@@ -14,9 +14,11 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/ids.h"
+#include "base/ranges.h"
 #include "muster/v1/rendezvous.pb.h"
 #include "rendezvous/core/coordinator.h"
 #include "tests/fuzz/bytes.h"
+#include "tests/unit/longest_texts.h"
 
 namespace muster::fuzz {
 namespace {
@@ -132,7 +134,10 @@ void Job::SayBytes(size_t i, std::string_view bytes) {
   v1::AgentStatus status = hosts_[i].status;
   status.mutable_id()->set_seq(status.id().seq() + 1);
   v1::AgentStatus changes;
-  if (changes.ParsePartialFromArray(bytes.data(), static_cast<int>(bytes.size()))) status.MergeFrom(changes);
+  if (changes.ParsePartialFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    if (bytes.size() % 4 == 3) Lengthen(&changes);  // bytes alone never make a text as long as it may be
+    status.MergeFrom(changes);
+  }
   status.set_host_id(hosts_[i].status.host_id());
   Say(i, status);
 }
@@ -235,6 +240,7 @@ void Job::CarryOut(const Effects& effects) {
 void Job::Receive(Host* host, const v1::Directive& directive) {
   MUSTER_CHECK(directive.protocol() == kProtocol || directive.has_refused(), "a directive is of our protocol");
   if (directive.has_refused()) return;
+  MUSTER_CHECK(OutOfRange(directive).empty(), "agents obey each directive");
   MUSTER_CHECK(host->admitted, "no agent is told anything before it is admitted");
   MUSTER_CHECK(
       !Same(directive.id().epoch(), host->told.id().epoch()) || directive.id().seq() > host->told.id().seq(),

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "base/ranges.h"
 #include "rendezvous/core/coordinator.h"
 
 namespace muster::rendezvous {
@@ -199,6 +200,7 @@ class Cluster {
     event(&effects);
     for (const Effect& effect : effects) {
       if (const auto* send = std::get_if<SendDirective>(&effect)) {
+        EXPECT_EQ(OutOfRange(send->directive), "") << "agents ignore it";
         for (auto& [name, node] : nodes_) {
           if (node.stream == send->stream) node.told = send->directive;
         }

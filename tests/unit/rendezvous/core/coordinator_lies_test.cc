@@ -1,6 +1,7 @@
 // A node that was admitted speaks for itself alone: what it claims of others, or of this process, changes nothing.
 #include "absl/strings/str_cat.h"
 #include "rendezvous/core/admission.h"
+#include "tests/unit/longest_texts.h"
 #include "tests/unit/rendezvous/core/coordinator_cluster.h"
 
 namespace muster::rendezvous {
@@ -198,6 +199,54 @@ TEST(CoordinatorLies, AMemberThatRepeatsTheSameEpochIsNotWaitedForAnew) {
     c.Pass(absl::Seconds(4), {"a", "b"});
   }
   EXPECT_NE(c.state(), State::kDraining);
+}
+
+// Everything that people read, as long as it may be; run id, host id and address stay what they are.
+void FillTexts(v1::AgentStatus* status) {
+  v1::AgentStatus texts;
+  for (std::string* text : {texts.mutable_trouble(), texts.mutable_preparing(), texts.mutable_how_host_ended(),
+                            texts.mutable_role_name(), texts.mutable_version(), texts.mutable_hostname()}) {
+    *text = "x";
+  }
+  for (v1::Failure* failure :
+       {texts.mutable_failure(), texts.mutable_cannot_start(), texts.mutable_verdict()->mutable_root_cause()}) {
+    for (std::string* text :
+         {failure->mutable_error_text(), failure->mutable_callstack(), failure->mutable_error_file(),
+          failure->mutable_last_output(), failure->mutable_hint(), failure->mutable_host()}) {
+      *text = "x";
+    }
+    failure->set_exit_code(1);
+    *failure->mutable_round() = status->last().id();
+  }
+  texts.mutable_verdict()->set_reason("x");
+  texts.mutable_verdict()->set_exit_code(1);
+  texts.mutable_verdict()->set_digest(1);
+  Lengthen(&texts);
+  status->MergeFrom(texts);
+}
+
+// Agents ignore a directive with a text that is too long, and its lease (base/ranges.h). The cluster checks each.
+TEST(CoordinatorLies, TheLongestTextsOfANodeMakeNoDirectiveTooLong) {
+  for (int phase = v1::PHASE_READY; phase <= v1::PHASE_HOST_GONE; ++phase) {
+    for (const int with : {0, 1, 2, 3}) {
+      CoordinatorOptions options = Fixed(3);
+      options.max_node_losses = with % 2;
+      Cluster c(options);
+      StartThree(&c);
+      v1::AgentStatus& status = c.At("c").status;
+      FillTexts(&status);
+      if (with < 3) status.clear_verdict();
+      if (with < 2) status.clear_cannot_start();
+      if (with < 1) status.clear_preparing();
+      ASSERT_EQ(OutOfRange(status), "");
+      c.Phase("c", static_cast<v1::Phase>(phase));
+      c.Pass(absl::Seconds(5), {"a", "b", "c"});
+      c.Join("d");
+      c.Pass(absl::Seconds(5), {"a", "b", "c", "d"});
+      c.Close("c");
+      c.Pass(absl::Seconds(15), {"a", "b", "d"});
+    }
+  }
 }
 
 // Scripts find the address in MASTER_ADDR.
