@@ -12,6 +12,11 @@
 
 namespace muster {
 
+// Why a coordinator refuses a node that says that it shows its second token next. It is logged, but those who wait
+// do not hear that this node is missing.
+inline constexpr char kFirstTokenRefused[] =
+    "its first token is not this job's, and it says that it shows its second one next";
+
 inline constexpr size_t kMaxTokenBytes = 4096;
 inline constexpr size_t kMinTokenBytes = 22;  // of base64: 128 bits. A shorter one can be found by trying.
 inline constexpr size_t kMaxTokens = 2;

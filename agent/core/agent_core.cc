@@ -231,16 +231,20 @@ void AgentCore::OnDisconnected(BootTime now, const std::string& why, int refused
   if (finished_) return;
   if (link_.up()) Say(Severity::kWarning, why, out, {.event = events::kCoordinatorLost});
   link_.Down(why, now + delays_.Next(Turn()));
-  if (IsAnotherJobs(refused_code)) return ReachedAnotherJob(now, why);
+  if (IsAnotherJobs(refused_code)) return link_.Down(why, now + delays_.AfterRefusal(now, Turn()));
   delays_.NoteNotRefused();
   if (refused_code == 0) return;
   if (refused_code != kExitRefused) return ExitAlone(now, refused_code, why, out);
   const bool is_first = link_.NoteRefused(now);
-  const absl::Duration patience = std::min(kRefusalPatience, absl::Milliseconds(config_.join_timeout_ms()) / 4);
-  const bool is_final = memory_.has_verdict() || now - link_.refused_since() >= patience;
+  const bool is_final = memory_.has_verdict() || now - link_.refused_since() >= RefusalPatience();
   if (is_final) return ExitAlone(now, refused_code, why, out);
   if (!is_first) return;
-  Say(Severity::kWarning, absl::StrCat(why, "; this node tries again for ", absl::FormatDuration(patience)), out);
+  Say(Severity::kWarning,
+      absl::StrCat(why, "; this node tries again for ", absl::FormatDuration(RefusalPatience())), out);
+}
+
+absl::Duration AgentCore::RefusalPatience() const {
+  return std::min(kRefusalPatience, absl::Milliseconds(config_.join_timeout_ms()) / 4);
 }
 
 // The coordinator of its own job refuses a member only with the exit code of that member's failure: it cannot
@@ -363,6 +367,7 @@ std::string AgentCore::WhyNoCoordinator() const {
   const std::string& why = link_.why_down();
   std::string what = why.empty() ? absl::StrCat("connecting to ", NameOfCoordinator()) : why;
   if (memory_.served()) return what;
+  if (link_.is_refused() && !link_.ever_up()) return what;  // that it gives up soon was said
   return absl::StrCat(what, "; gives up after ", absl::FormatDuration(CoordinatorTimeout()), " (",
                       OptionOfCoordinatorTimeout(), ")");
 }

@@ -155,6 +155,7 @@ class AgentCore {
   void WatchCoordinator(BootTime now, Effects* out);
   void GiveUpOnCoordinator(BootTime now, Effects* out);
   void ReachedAnotherJob(BootTime now, const std::string& reason);
+  absl::Duration RefusalPatience() const;     // of a node that was never let in
   absl::Duration CoordinatorTimeout() const;  // how long this agent may be without a coordinator
   const char* OptionOfCoordinatorTimeout() const;
   std::string WhyNoCoordinator() const;

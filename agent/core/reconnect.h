@@ -94,6 +94,7 @@ class CoordinatorLink {
   absl::Duration unheard() const { return unheard_; }
   BootTime last_contact() const { return last_contact_; }
   BootTime refused_since() const { return refused_since_; }  // the first of those that go on
+  bool is_refused() const { return refused_since_ != absl::InfiniteFuture(); }
   const std::string& why_down() const { return why_down_; }  // empty: it never was up, or nothing is known
   // Once for each connection after the first: its first directive has come.
   bool TakeReturn() { return std::exchange(came_back_, false); }

@@ -316,9 +316,11 @@ of the first node whose exit code is not 0.
   muster local --nodes 3 --nproc-per-node 2 train.py --epochs 2
 
 All options of muster run (see muster run --help) are accepted, except those of
-its group Membership, which muster local sets itself; of these only --nnodes and
---rdzv-id are accepted. With --nnodes MIN:MAX, nodes above MAX are spares: they
-wait to replace a lost node. As on a platform, --max-restarts defaults to 3.
+its group Membership, which muster local sets itself; of these only --nnodes,
+--rdzv-id, --token-file and --tls-* are accepted (without a token or
+certificates it makes a token). With --nnodes MIN:MAX, nodes above MAX are
+spares: they wait to replace a lost node. As on a platform, --max-restarts
+defaults to 3.
 )";
   AppendGroup(LocalOptions(), Group::kOther, "In addition to the options of muster run", &out);
   return out;

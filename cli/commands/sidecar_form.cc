@@ -70,7 +70,8 @@ absl::Status CheckSidecar(const absl::StatusOr<CommandLine>& line, const Environ
 absl::Status TakeCertificates(const MembershipSettings& s, bool has_tokens, std::vector<std::string>* warnings) {
   if (!s.tls_cert) return absl::OkStatus();
   if (has_tokens)
-    return Fault(*s.tls_cert, absl::StrCat("a token is set, too (", kTokenVariable, "): choose one"));
+    return Fault(*s.tls_cert, absl::StrCat("a token is set, too (", kTokenVariable,
+                                           "): unset it, or leave out --tls-cert, --tls-key and --tls-ca"));
   const auto take = [warnings](const Setting<std::string>& file, FileKind kind,
                                const char* variable) -> absl::Status {
     ASSIGN_OR_RETURN(const SecretFile content,

@@ -16,7 +16,7 @@ Prints a new token: 32 random bytes. Give it to all nodes of a job, in a file
 join, and what muster's nodes and primary say to each other is encrypted (the
 workers' own traffic, of NCCL or gloo, is not):
 
-  umask 077; muster token >token
+  (umask 077; muster token >token)
 )";
 }
 

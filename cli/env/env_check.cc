@@ -213,9 +213,8 @@ class Checker {
     }
     Add(Kind::kGood, NameOf("port"), absl::StrCat("muster answers on ", where));
     if (absl::IsPermissionDenied(ahead.status())) {
-      return Add(
-          Kind::kUnreachable, "credentials", std::string(AsStd(ahead.status().message())),
-          "give all nodes of the job the same credentials (--token-file, MUSTER_TOKEN or --tls-*), or none");
+      return Add(Kind::kUnreachable, "credentials", std::string(AsStd(ahead.status().message())),
+                 "give all nodes of the job the same credentials (--token-file, MUSTER_TOKEN or --tls-*)");
     }
     if (absl::IsFailedPrecondition(ahead.status())) {
       return Add(Kind::kUnreachable, "admission", std::string(AsStd(ahead.status().message())),

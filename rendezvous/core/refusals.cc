@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/tokens.h"
 #include "rendezvous/core/options.h"
 
 namespace muster::rendezvous {
@@ -21,12 +22,7 @@ void Refusals::NoteTurnedAway(BootTime now, const std::string& name, const std::
 void Refusals::Note(BootTime now, const std::string& name, const std::string& reason, Logged* logged,
                     Effects* out) {
   const std::string whom = absl::StrCat(name, " (", reason, ")");
-  const bool named = std::find(named_.begin(), named_.end(), whom) != named_.end();
-  if (!named && named_.size() < kMaxRefusalsNamed) {
-    named_.push_back(whom);
-  } else if (!named) {
-    more_ = true;
-  }
+  if (reason != kFirstTokenRefused) Name(whom);
   // Begins anew now and then, so that strangers who were refused once do not hide the refusal of a node for ever.
   if (now >= logged->since + kRefusalsLoggedAgain) logged->whom.clear();
   if (logged->whom.empty()) logged->since = now;
@@ -38,6 +34,12 @@ void Refusals::Note(BootTime now, const std::string& name, const std::string& re
                      absl::FormatDuration(logged->since + kRefusalsLoggedAgain - now), " on"),
         out);
   }
+}
+
+void Refusals::Name(const std::string& whom) {
+  if (std::find(named_.begin(), named_.end(), whom) != named_.end()) return;
+  if (named_.size() < kMaxRefusalsNamed) return named_.push_back(whom);
+  more_ = true;
 }
 
 void Refusals::BeginRound() {

@@ -31,6 +31,7 @@ class Refusals {
     BootTime since = absl::InfinitePast();  // when the first of them was logged
   };
 
+  void Name(const std::string& whom);
   void Note(BootTime now, const std::string& name, const std::string& reason, Logged* logged, Effects* out);
 
   std::set<StreamId> streams_;

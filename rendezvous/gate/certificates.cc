@@ -85,10 +85,12 @@ std::string DescribeFault(X509_STORE_CTX* context, bool as_client) {
   const int fault = X509_STORE_CTX_get_error(context);
   X509* const at_fault = X509_STORE_CTX_get_current_cert(context);
   const Validity validity = at_fault == nullptr ? Validity() : ValidityOf(at_fault);
-  const char* const whose = X509_STORE_CTX_get_error_depth(context) > 0 ? "is of an authority that " : "";
+  const bool is_own = X509_STORE_CTX_get_error_depth(context) == 0;
+  const char* const whose = is_own ? "" : "is of an authority that ";
+  const char* const mend = is_own ? "renew it" : "change to another authority (--tls-ca)";
   switch (fault) {
     case X509_V_ERR_CERT_HAS_EXPIRED:
-      return absl::StrCat(whose, "has expired (it was valid until ", Date(validity.until), "): renew it");
+      return absl::StrCat(whose, "has expired (it was valid until ", Date(validity.until), "): ", mend);
     case X509_V_ERR_CERT_NOT_YET_VALID:
       return absl::StrCat(whose, "is not valid before ", Date(validity.from),
                           ": wait, or correct the clocks of the machines");
@@ -98,7 +100,7 @@ std::string DescribeFault(X509_STORE_CTX* context, bool as_client) {
     case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
     case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
     case X509_V_ERR_CERT_SIGNATURE_FAILURE:
-      return "is of none of the authorities in --tls-ca: use certificates of one authority on all nodes";
+      return "was issued by none of the authorities in --tls-ca: use certificates of one authority on all nodes";
     case X509_V_ERR_INVALID_PURPOSE:
       return absl::StrCat("is not for ", as_client ? "clients" : "servers", ": let the authority add ",
                           as_client ? "clientAuth" : "serverAuth", " to its extendedKeyUsage");
@@ -317,18 +319,23 @@ Owned<X509_STORE> StoreOf(const Chain& authorities) {
   return store;
 }
 
-// When all of the chain is valid, the authority that vouches for it included. Of several that do, such as one that
-// was renewed with its key, the one that is valid for longest.
-Validity ValidityOfAll(const Chain& chain, const Chain& authorities) {
+// Of those that the other ends need not have: the certificate, and what its file has beside it.
+Validity ValidityOfChain(const Chain& chain) {
   Validity validity;
   for (const Owned<X509>& each : chain) validity = Both(validity, ValidityOf(each.get()));
+  return validity;
+}
+
+// Of the authority that vouches for the chain. Of several that do, such as one that was renewed with its key, the
+// one that is valid for longest.
+Validity ValidityOfAuthority(const Chain& chain, const Chain& authorities) {
   std::optional<Validity> longest;
   for (const Owned<X509>& authority : authorities) {
     if (X509_check_issued(authority.get(), chain.back().get()) != X509_V_OK) continue;
     const Validity its = ValidityOf(authority.get());
     if (!longest || its.until > longest->until) longest = its;
   }
-  return longest ? Both(validity, *longest) : validity;
+  return longest.value_or(Validity());
 }
 
 // As the other ends will verify it.
@@ -371,15 +378,15 @@ absl::StatusOr<CertificateSet> MakeCertificateSet(const CertificateTexts& texts,
   ASSIGN_OR_RETURN(const Owned<EVP_PKEY> key, ReadKey(texts.key));
   const bool same = X509_check_private_key(chain[0].get(), key.get()) == 1;
   ERR_clear_error();
-  if (!same)
-    return Wrong("--tls-key", "it is not the key of the certificate in --tls-cert: replace both together");
+  if (!same) return Wrong("--tls-key", "it is not the key of the certificate in --tls-cert: replace both");
   const Owned<X509_STORE> store = StoreOf(authorities);
   RETURN_IF_ERROR(VerifyOwn(chain, store.get(), /*as_client=*/true, now));
   if (role == TlsRole::kPrimary) RETURN_IF_ERROR(VerifyOwn(chain, store.get(), /*as_client=*/false, now));
   if (!name.Admits(NamesOf(chain[0].get()), role)) {
-    return Wrong("--tls-cert",
-                 absl::StrCat("the certificate has ", ShownNames(chain[0].get()), ", not ", name.Wanted(role),
-                              ": give this node one with that name (--tls-name)"));
+    return Wrong(
+        "--tls-cert",
+        absl::StrCat("the certificate has ", ShownNames(chain[0].get()), ", not ", name.Wanted(role),
+                     ": give this node one with that name, or set --tls-name and --rdzv-id to what it has"));
   }
   Shared shared{.server = ContextOf(TLS_server_method(), chain, key.get(), store.get()),
                 .client = ContextOf(TLS_client_method(), chain, key.get(), store.get()),
@@ -388,8 +395,10 @@ absl::StatusOr<CertificateSet> MakeCertificateSet(const CertificateTexts& texts,
   ERR_clear_error();
   if (shared.server == nullptr || shared.client == nullptr) return taken;
   SSL_CTX_set_client_hello_cb(shared.server.get(), &CertificateProof::OnHello, nullptr);
+  const Validity own = ValidityOfChain(chain), above = ValidityOfAuthority(chain, authorities);
   return CertificateSet{.credentials = std::make_shared<OfCertificates>(std::move(shared)),
-                        .validity = ValidityOfAll(chain, authorities),
+                        .validity = Both(own, above),
+                        .authority_is_first = above.until < own.until,
                         .authorities = DigestsOf(authorities)};
 }
 

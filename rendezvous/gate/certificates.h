@@ -23,7 +23,8 @@ struct CertificateTexts {
 
 struct CertificateSet {
   std::shared_ptr<const Credentials> credentials;
-  Validity validity;
+  Validity validity;                     // of the certificate and of an authority that vouches for it, together
+  bool authority_is_first = false;       // to end
   std::vector<std::string> authorities;  // a digest of each one's name and key, for comparisons
 };
 

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/crypto/openssl_start.h"
+#include "base/tokens.h"
 #include "rendezvous/gate/plain.h"
 #include "rendezvous/gate/tls_codec.h"
 
@@ -29,7 +30,7 @@ constexpr int kAlertOffset = SSL_AD_REASON_OFFSET;  // of the reason of an error
 constexpr std::string_view kBindingLabel = "EXPORTER-muster-attach";  // RFC 8446, section 7.5
 constexpr size_t kBindingBytes = 32;
 constexpr char kOtherToken[] = "it has another token, or belongs to another run";
-constexpr char kFirstToken[] = "its first token is not this job's, and it says that it shows its second one next";
+
 // The server name of a client that shows its second token as soon as this one is refused. A server needs no name.
 constexpr char kShowsNext[] = "another-token-follows";
 constexpr char kNotThisJobs[] =
@@ -138,7 +139,7 @@ class KeyProof : public TlsProof {
     }
     const char* const name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
     const bool comes_back = name != nullptr && std::string_view(name) == kShowsNext;
-    return absl::UnauthenticatedError(comes_back ? kFirstToken : kOtherToken);
+    return absl::UnauthenticatedError(comes_back ? kFirstTokenRefused : kOtherToken);
   }
 
   Handshake handshake_;

@@ -52,6 +52,7 @@ absl::StatusOr<MadeCredentials> CertificatesMade(const FileTexts& texts, const P
                             absl::FormatTime(absl::RFC3339_sec, set.validity.until, absl::UTCTimeZone())),
       .accepted = std::move(set.authorities),
       .are_certificates = true,
+      .authority_is_first = set.authority_is_first,
       .validity = set.validity};
 }
 
@@ -59,7 +60,7 @@ CredentialSource CertificateSource(const v1::Certificates& files, const PeerName
   v1::Certificates paths = files;
   paths.clear_key();
   return {
-      .name = absl::StrCat("--tls-cert ", files.cert_file()),
+      .name = absl::StrCat("the files of --tls-cert ", files.cert_file(), ", --tls-key and --tls-ca"),
       .read = [paths]() -> absl::StatusOr<FilesRead> {
         v1::Certificates newest = paths;
         std::string warning;

@@ -16,6 +16,14 @@ bool IsDisjoint(const std::vector<std::string>& before, const std::vector<std::s
          std::find_first_of(before.begin(), before.end(), now.begin(), now.end()) == before.end();
 }
 
+std::string ShownAuthorities(const std::vector<std::string>& before, const std::vector<std::string>& now) {
+  const auto is_new = [&](const std::string& one) {
+    return std::find(before.begin(), before.end(), one) == before.end();
+  };
+  return absl::StrCat(" and trust ", now.size(), now.size() == 1 ? " authority (" : " authorities (",
+                      std::count_if(now.begin(), now.end(), is_new), " new)");
+}
+
 constexpr char kNoTokenOfBefore[] =
     "it has no token of before: nodes whose file has only the old one cannot connect to those that have the new "
     "one; next time keep the old token on the second line until all nodes have both";
@@ -52,10 +60,12 @@ CredentialNews::Outcome CredentialNews::OnTexts(const FileTexts& texts, absl::Ti
   }
   in_use_ = made->digest;
   validity_ = made->validity;
+  authority_is_first_ = made->authority_is_first;
   age_said_ = Age::kGood;
   Outcome outcome{.next = std::move(made->credentials), .texts = texts, .notes = {}};
   outcome.notes.push_back(
-      {Severity::kInfo, absl::StrCat(source_.name, ": it has changed: new connections use ", made->shown)});
+      {Severity::kInfo, absl::StrCat(source_.name, ": it has changed: new connections use ", made->shown,
+                                     made->are_certificates ? ShownAuthorities(accepted_, made->accepted) : "")});
   if (IsDisjoint(accepted_, made->accepted)) {
     const char* const why = made->are_certificates ? kNoAuthorityOfBefore : kNoTokenOfBefore;
     outcome.notes.push_back({Severity::kWarning, absl::StrCat(source_.name, ": ", why)});
@@ -68,15 +78,16 @@ std::vector<Note> CredentialNews::OnTime(absl::Time now) {
   const Age age = AgeOf(validity_, now);
   if (std::exchange(age_said_, age) == age) return {};
   const std::string until = absl::FormatTime(absl::RFC3339_sec, validity_.until, absl::UTCTimeZone());
+  const char* const what =
+      authority_is_first_ ? "the authority in --tls-ca that vouches for the certificate" : "the certificate";
+  const char* const mend = authority_is_first_ ? "change to another authority" : "renew it";
   if (age == Age::kEnding) {
-    return {{Severity::kWarning,
-             absl::StrCat(source_.name, ": the certificate, or the authority that vouches for it, is valid until ",
-                          until, ": renew it before; it is taken up without a restart")}};
+    return {{Severity::kWarning, absl::StrCat(source_.name, ": ", what, " is valid until ", until, ": ", mend,
+                                              " before; new files are taken up without a restart")}};
   }
   if (age == Age::kExpired) {
-    return {{Severity::kError,
-             absl::StrCat(source_.name, ": the certificate, or the authority that vouches for it, has expired at ",
-                          until, ": connections go on, but no new one is possible until it is renewed")}};
+    return {{Severity::kError, absl::StrCat(source_.name, ": ", what, " expired at ", until,
+                                            ": connections go on, but no new one is possible; ", mend)}};
   }
   return {};
 }

@@ -30,6 +30,7 @@ struct MadeCredentials {
   // What lets others in: the tokens, or a digest of each authority.
   std::vector<std::string> accepted = {};
   bool are_certificates = false;
+  bool authority_is_first = false;  // to end
   Validity validity = {};
 };
 
@@ -55,7 +56,8 @@ class CredentialNews {
       : source_(std::move(source)),
         in_use_(in_use.digest),
         accepted_(in_use.accepted),
-        validity_(in_use.validity) {}
+        validity_(in_use.validity),
+        authority_is_first_(in_use.authority_is_first) {}
 
   const CredentialSource& source() const { return source_; }
 
@@ -73,6 +75,7 @@ class CredentialNews {
   std::string in_use_;                  // digest
   std::vector<std::string> accepted_;   // by those in use
   Validity validity_;                   // of those in use
+  bool authority_is_first_;             // the same
   std::optional<std::string> warning_;  // of the newest reading; that of the first one was said at the start
   Age age_said_ = Age::kGood;
   FileTexts newest_;         // good or bad

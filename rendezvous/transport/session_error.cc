@@ -36,8 +36,8 @@ constexpr char kSilentLater[] = "it accepts connections but does not answer (fro
 
 // Of a node whose credentials were good before.
 constexpr char kWasLetIn[] =
-    "; this node was let in before: check whether its token file or certificate has been changed to a wrong one, "
-    "or whether that address leads to another job now";
+    "; this node was let in before: if its own token or certificate is still right, that address leads to another "
+    "job now";
 
 constexpr char kNameGone[] = "its name does not resolve any more (its machine is gone; not replaced yet?)";
 

@@ -261,7 +261,7 @@ class Certificates(Renewal):
         other = self.job.folder / "other"
         self.authority.issue(other)
         shutil.copy(other / "key.pem", self.folder(0) / "key.pem")
-        self.said(0, f"--tls-key: it is not the key of the certificate in --tls-cert: replace both together; {STAYS}")
+        self.said(0, f"--tls-key: it is not the key of the certificate in --tls-cert: replace both; {STAYS}")
         (self.folder(1) / "cert.pem").write_text("garbage")
         self.said(1, f"--tls-cert: expected a certificate in PEM form .BEGIN CERTIFICATE.; {STAYS}")
         self.authority.issue(self.folder(0))
@@ -275,9 +275,8 @@ class Certificates(Renewal):
         starts = self.start_all()
         self.authority.issue(self.folder(1), begins=-10, ends=20)  # a fifth of its life is 6 s
         self.said(1, "it has changed: new connections use the certificate that is valid until")
-        self.said(1, "warning: .*the certificate, or the authority that vouches for it, is valid until .*: renew it before")
-        self.said(1, "error: .*the certificate, or the authority that vouches for it, has expired at .*: connections go "
-                     "on, but no new one is possible until it is renewed")
+        self.said(1, "warning: .*the certificate is valid until .*: renew it before")
+        self.said(1, "error: .*the certificate expired at .*: connections go on, but no new one is possible; renew it")
         self.assertEqual(starts, self.job.wait_for_round(0))
         self.authority.issue(self.folder(1))
         self.said(1, "it has changed: new connections use the certificate", 2)
@@ -316,10 +315,10 @@ class Certificates(Renewal):
         stranger = self.job.start(1, options=[*options[:-1], str(self.job.folder / "both.pem")])
         self.assertEqual(77, stranger.exit_code())
         self.assertTrue(stranger.said("certificate is of an authority that the coordinator does not know"))
-        self.said(0, r"refused a node at 127\.0\.0\.1: its certificate is of none of the authorities in --tls-ca")
+        self.said(0, r"refused a node at 127\.0\.0\.1: its certificate was issued by none of the authorities in --tls-ca")
         distrustful = self.job.start(1, options=options)
         self.assertEqual(77, distrustful.exit_code())
-        self.assertTrue(distrustful.said("is not trusted by this node: the coordinator's certificate is of none of the "
+        self.assertTrue(distrustful.said("is not trusted by this node: the coordinator's certificate was issued by none of the "
                                          "authorities in --tls-ca"))
         without = self.job.start(1)
         self.assertEqual(77, without.exit_code())

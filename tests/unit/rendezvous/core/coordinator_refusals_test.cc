@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "base/tokens.h"
 #include "rendezvous/core/coordinator.h"
 #include "tests/unit/rendezvous/core/coordinator_cluster.h"
 
@@ -26,6 +27,18 @@ TEST(Coordinator, AnotherRunIdIsRefused) {
   EXPECT_EQ(c.Told("x").refused().exit_code(), 77);
   c.Join("a", 0);
   EXPECT_TRUE(c.Told("a").has_run());
+}
+
+TEST(Coordinator, ANodeThatShowsItsSecondTokenNextIsLoggedAndNotMissed) {
+  Cluster c(Fixed(2));
+  c.Join("a");
+  c.TurnAway("10.0.0.2", kFirstTokenRefused);
+  c.Apply("a");
+  EXPECT_EQ(c.Said(kFirstTokenRefused), 1);
+  EXPECT_EQ(c.Told("a").wait().reason().find("refused"), std::string::npos) << c.Told("a").wait().reason();
+  c.TurnAway("10.0.0.3", "it has no token");
+  c.Apply("a");
+  EXPECT_NE(c.Told("a").wait().reason().find("refused: a node at 10.0.0.3"), std::string::npos);
 }
 
 TEST(Coordinator, AStrangerLearnsNothingOfTheJob) {

@@ -130,7 +130,8 @@ TEST(CertificatesTest, ANodeOfAnotherAuthorityIsRefused) {
   const MadeCertificate other = MakeAuthority();
   CertificateTexts stranger = Texts({}, other);
   stranger.ca += Authority().cert;  // it trusts the coordinator
-  ExpectRefusal(MeetByName(Texts({}), stranger), "its certificate is of none of the authorities in --tls-ca",
+  ExpectRefusal(MeetByName(Texts({}), stranger),
+                "its certificate was issued by none of the authorities in --tls-ca",
                 "of an authority that the coordinator does not know");
 }
 
@@ -269,6 +270,7 @@ TEST(CertificateSetTest, AGoodOneIsValidAsLongAsAllOfItsChain) {
     ASSERT_TRUE(set.ok()) << set.status();
     EXPECT_EQ(set->validity.from, from + absl::Hours(1));
     EXPECT_EQ(set->validity.until, std::min(until, until + more));
+    EXPECT_EQ(set->authority_is_first, more > absl::ZeroDuration());
   }
 }
 
@@ -305,9 +307,9 @@ TEST(CertificateSetTest, PartsThatDoNotBelongTogetherAreNamed) {
   EXPECT_EQ(WhyNot(texts), "");
   const CertificateTexts other = Texts({});
   EXPECT_EQ(WhyNot({.cert = texts.cert, .key = other.key, .ca = texts.ca}),
-            "--tls-key: it is not the key of the certificate in --tls-cert: replace both together");
+            "--tls-key: it is not the key of the certificate in --tls-cert: replace both");
   EXPECT_THAT(WhyNot({.cert = texts.cert, .key = texts.key, .ca = MakeAuthority().cert}),
-              HasSubstr("--tls-cert: the certificate is of none of the authorities in --tls-ca"));
+              HasSubstr("--tls-cert: the certificate was issued by none of the authorities in --tls-ca"));
   EXPECT_THAT(WhyNot(Texts({.names = ""})), HasSubstr("--tls-cert: the certificate has no name, not DNS:muster"));
 }
 

@@ -117,11 +117,12 @@ TEST_F(CredentialNewsTest, TokensThatLeaveNoneOfThoseBeforeAreAWarning) {
 }
 
 TEST_F(CredentialNewsTest, AuthoritiesThatLeaveNoneOfThoseBeforeAreAWarning) {
-  Read("authorities new old");
-  EXPECT_THAT(Read("authorities new"), ElementsAre(kNewLine));
+  EXPECT_THAT(Read("authorities old"), ElementsAre(std::string(kNewLine) + " and trust 1 authority (1 new)"));
+  EXPECT_THAT(Read("authorities new old"),
+              ElementsAre(std::string(kNewLine) + " and trust 2 authorities (1 new)"));
+  EXPECT_THAT(Read("authorities new"), ElementsAre(std::string(kNewLine) + " and trust 1 authority (0 new)"));
   const std::vector<std::string> lines = Read("authorities other");
   ASSERT_EQ(lines.size(), 2u);
-  EXPECT_EQ(lines[0], kNewLine);
   EXPECT_THAT(
       lines[1],
       HasSubstr("warning: the file f: the file of --tls-ca has no authority of before: nodes whose files"));
@@ -137,14 +138,14 @@ TEST_F(CredentialNewsTest, AFileThatBecomesReadableByAllIsNamedOnce) {
 TEST_F(CredentialNewsTest, AnEndIsNamedOnceBeforeAndOnceAfter) {
   EXPECT_THAT(Later(absl::Hours(1)), IsEmpty());
   EXPECT_THAT(Later(absl::Hours(217)),
-              ElementsAre("warning: the file f: the certificate, or the authority that "
-                          "vouches for it, is valid until 1970-01-11T00:00:00+00:00: renew "
-                          "it before; it is taken up without a restart"));
+              ElementsAre("warning: the file f: the certificate is valid until "
+                          "1970-01-11T00:00:00+00:00: renew it before; new files are taken "
+                          "up without a restart"));
   EXPECT_THAT(Later(absl::Hours(218)), IsEmpty());
   EXPECT_THAT(
       Later(absl::Hours(241)),
-      ElementsAre("error: the file f: the certificate, or the authority that vouches for it, has expired at "
-                  "1970-01-11T00:00:00+00:00: connections go on, but no new one is possible until it is renewed"));
+      ElementsAre("error: the file f: the certificate expired at 1970-01-11T00:00:00+00:00: connections go "
+                  "on, but no new one is possible; renew it"));
   EXPECT_THAT(Later(absl::Hours(242)), IsEmpty());
 }
 

@@ -192,11 +192,9 @@ TEST(SessionErrorTest, ANodeThatWasLetInBeforeHearsWhatMayHaveChanged) {
   EXPECT_EQ(DescribeSessionError(error, kTarget),
             "the primary at a:1 refuses this node: the token is not this job's");
   error.reached_before = true;
-  EXPECT_EQ(
-      DescribeSessionError(error, kTarget),
-      "the primary at a:1 refuses this node: the token is not this job's; this node was let in before: check "
-      "whether its token file or certificate has been changed to a wrong one, or whether that address leads to "
-      "another job now");
+  EXPECT_EQ(DescribeSessionError(error, kTarget),
+            "the primary at a:1 refuses this node: the token is not this job's; this node was let in before: if "
+            "its own token or certificate is still right, that address leads to another job now");
   error.connected = true;
   EXPECT_EQ(DescribeSessionError(error, kTarget),
             "the primary at a:1 refuses this node: the token is not this job's")
