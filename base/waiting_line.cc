@@ -34,6 +34,10 @@ std::optional<std::string> WaitingLine::Set(BootTime now, std::string what) {
 
 std::optional<std::string> WaitingLine::OnTick(BootTime now) {
   if (now < next_ || what_.empty()) return std::nullopt;
+  if (!lines_.Take(now)) {
+    next_ = now + kChangeInterval;
+    return std::nullopt;
+  }
   const absl::Duration waited = now - since_;
   next_ = now + kThenEvery;
   for (const absl::Duration at : kSchedule) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "base/allowance.h"
 #include "base/time.h"
 
 namespace muster {
@@ -18,6 +19,9 @@ class WaitingLine {
 
  private:
   std::string what_;
+  // A reason that comes from others may change, or come and go, without end.
+  static constexpr double kBurst = 20, kPerSecond = 0.2;
+  Allowance lines_{kBurst, kPerSecond};
   BootTime since_ = absl::InfinitePast();
   BootTime next_ = absl::InfiniteFuture();
 };

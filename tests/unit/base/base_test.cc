@@ -126,5 +126,20 @@ TEST(WaitingLine, ChangesAreLoggedAtOnceWithinALimit) {
   EXPECT_FALSE(line.OnTick(start + absl::Minutes(9)));
 }
 
+TEST(WaitingLine, AReasonThatChangesWithoutEndIsSaidNowAndThen) {
+  for (const bool goes : {false, true}) {
+    WaitingLine line;
+    const BootTime start = FromBootNanos(1'000'000'000);
+    int lines = 0;
+    for (int i = 0; i < 600; ++i) {
+      const BootTime now = start + absl::Milliseconds(100) * i;
+      lines += line.Set(now, goes && i % 20 == 0 ? "" : absl::StrCat("reason ", i)).has_value() ? 1 : 0;
+      lines += line.OnTick(now).has_value() ? 1 : 0;
+    }
+    EXPECT_GE(lines, 2);
+    EXPECT_LE(lines, 35);
+  }
+}
+
 }  // namespace
 }  // namespace muster
