@@ -73,7 +73,7 @@ class Coordinator {
 
   // learning.cc: what a status changes in the Job.
   void Learn(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out);
-  void LearnUse(BootTime now, bool was, Host& host, Effects* out) const;  // was: unusable
+  void LearnUse(BootTime now, bool was, Host& host, Effects* out);  // was: unusable
   void LearnTimes(BootTime now, const v1::AgentStatus& status, Host& host);
   void LearnRounds(BootTime now, Host& host, Effects* out);
   void LearnGreaterRound(BootTime now, const v1::Round& last, Effects* out);
@@ -83,6 +83,7 @@ class Coordinator {
   void LearnFailure(BootTime now, Host& host);
   void LearnProvedDeath(BootTime now, const v1::AgentStatus& successor, Effects* out);
   void LearnVerdict(BootTime now, const Host& host, Effects* out);
+  void ConcludeAsClaimed(BootTime now, const Host& host, Effects* out);
   void LearnSuccess(BootTime now, const Host& host);
   void BeginEpoch(BootTime now, uint64_t above, Effects* out);
 
@@ -115,6 +116,7 @@ class Coordinator {
 
   Random random_;
   Job job_;
+  Allowance lines_on_nodes_{kNodeLinesBurst, kNodeLinesPerSecond};
   Directives directives_;
   Announcements announcements_;
   BootTime decided_at_ = absl::InfinitePast();

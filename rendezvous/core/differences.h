@@ -12,7 +12,7 @@
 namespace muster::rendezvous {
 
 inline constexpr size_t kMaxFacts = 80;           // examined per node; an agent sends fewer
-inline constexpr size_t kMaxFactBytes = 1024;     // of a name or a value; the rest is cut off
+inline constexpr size_t kMaxFactBytes = 512;      // of a name or a value; the rest is cut off
 inline constexpr size_t kMaxDifferencesSaid = 8;  // lines per round; further differences are counted
 inline constexpr size_t kMaxNodesNamed = 8;       // per value
 inline constexpr size_t kMaxValuesNamed = 4;      // per fact

@@ -81,6 +81,12 @@ void Host::TakeFacts() {
   status.clear_facts();
 }
 
+void Host::ForgetDetailsOfVerdict() {
+  if (!status.has_verdict()) return;
+  status.mutable_verdict()->clear_root_cause();
+  status.mutable_verdict()->clear_other_failures();
+}
+
 // A delayed status makes its failure look later than it was. A node whose clock runs fast makes it look earlier,
 // the more so the longer a drain lasts; so as much of the age is left out as its clock may be wrong. Then no
 // estimate is too early, and the earliest one is kept.

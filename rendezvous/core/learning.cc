@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/held.h"
 #include "base/ids.h"
 #include "rendezvous/core/coordinator.h"
 #include "rendezvous/core/explain.h"
@@ -23,6 +24,12 @@ void Place(const Host& host, v1::Failure* failure) {
   };
   place(*failure);
   for (v1::Failure& other : *failure->mutable_others()) place(other);
+}
+
+// Whether it is the one that `brief` is the short form of, with all its details.
+bool Completes(const v1::Verdict& verdict, const v1::Verdict& brief) {
+  return brief.brief() && !verdict.brief() && verdict.digest() == brief.digest() &&
+         DigestOf(verdict) == verdict.digest() && Brief(verdict).SerializeAsString() == brief.SerializeAsString();
 }
 
 }  // namespace
@@ -51,13 +58,14 @@ void Coordinator::Learn(BootTime now, StreamId stream, const v1::AgentStatus& st
   if (job_.Follows(host)) host.exchange.NoteApplied(host.status.applied().seq());
   if (!status.predecessor_dead().empty()) LearnProvedDeath(now, status, out);
   if (status.has_verdict()) LearnVerdict(now, host, out);
+  host.ForgetDetailsOfVerdict();
 }
 
-void Coordinator::LearnUse(BootTime now, bool was, Host& host, Effects* out) const {
+void Coordinator::LearnUse(BootTime now, bool was, Host& host, Effects* out) {
   const v1::AgentStatus& status = host.status;
   const bool ends = !was && status.phase() == v1::PHASE_UNUSABLE,
              begins = was && status.phase() == v1::PHASE_READY;
-  if ((!ends && !begins) || !host.use_lines.Take(now)) return;
+  if ((!ends && !begins) || !host.use_lines.Take(now) || !lines_on_nodes_.Take(now)) return;
   if (ends) return Say(Severity::kWarning, WhyUnusable(status), out, {.event = events::kNodeUnusable});
   Say(Severity::kInfo, absl::StrCat(status.hostname(), " is usable again"), out, {.event = events::kNodeUsable});
 }
@@ -180,7 +188,7 @@ void Coordinator::LearnProvedDeath(BootTime now, const v1::AgentStatus& successo
                  absl::StrCat(dead->Name(), " was lost: its main process and agent died; restarted ",
                               absl::FormatDuration(after), " after its last heartbeat"),
                  true, out);
-  } else {
+  } else if (lines_on_nodes_.Take(now)) {
     Say(Severity::kInfo, absl::StrCat(dead->status.hostname(), ": its previous main process is confirmed dead"),
         out);
   }
@@ -193,9 +201,23 @@ void Coordinator::LearnProvedDeath(BootTime now, const v1::AgentStatus& successo
 void Coordinator::LearnVerdict(BootTime now, const Host& host, Effects* out) {
   const v1::Verdict& verdict = host.status.verdict();
   std::optional<v1::Verdict>& known = job_.verdict;
-  if (!known && BringsSuccess(host.status) && !host.status.at_primary()) return LearnSuccess(now, host);
-  if (!known) return Conclude(now, verdict, out);
-  if (known->brief() && !verdict.brief() && known->digest() == verdict.digest()) known = verdict;
+  if (known) {
+    if (Completes(verdict, *known)) known = verdict;
+    return;
+  }
+  if (host.status.at_primary()) return Conclude(now, verdict, out);
+  if (BringsSuccess(host.status)) return LearnSuccess(now, host);
+  if (job_.MadeItsRound()) return ConcludeAsClaimed(now, host, out);
+  Conclude(now, verdict, out);
+}
+
+// No coordinator can have reached that verdict about the round of this one. So it ends the job, as any node may,
+// and accuses nobody.
+void Coordinator::ConcludeAsClaimed(BootTime now, const Host& host, Effects* out) {
+  const v1::Verdict& verdict = host.status.verdict();
+  const std::string why = verdict.reason().empty() ? "" : absl::StrCat(": ", Foreign(verdict.reason()));
+  ConcludeWith(now, verdict.exit_code(), absl::StrCat(host.status.hostname(), " says that the job has ended", why),
+               out);
 }
 
 // Anyone may end the job as failed, as a Ctrl-C does. A success must be one.
@@ -205,8 +227,7 @@ void Coordinator::LearnSuccess(BootTime now, const Host& host) {
   if (!carried)
     carried =
         CarriedSuccess{.verdict = verdict, .round = host.status.last().id(), .since = now, .contradicted_by = ""};
-  const bool is_fuller = carried->verdict.brief() && !verdict.brief();
-  if (is_fuller && carried->verdict.digest() == verdict.digest()) carried->verdict = verdict;
+  if (Completes(verdict, carried->verdict)) carried->verdict = verdict;
 }
 
 void Coordinator::BeginEpoch(BootTime now, uint64_t above, Effects* out) {

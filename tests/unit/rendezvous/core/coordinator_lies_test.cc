@@ -1,5 +1,6 @@
 // A node that was admitted speaks for itself alone: what it claims of others, or of this process, changes nothing.
 #include "absl/strings/str_cat.h"
+#include "base/held.h"
 #include "rendezvous/core/admission.h"
 #include "tests/unit/longest_texts.h"
 #include "tests/unit/rendezvous/core/coordinator_cluster.h"
@@ -201,6 +202,45 @@ TEST(CoordinatorLies, AMemberThatRepeatsTheSameEpochIsNotWaitedForAnew) {
   EXPECT_NE(c.state(), State::kDraining);
 }
 
+// It chooses the digest, and so could say of a success that it is a failure's.
+TEST(CoordinatorLies, AFailureDoesNotBecomeASuccess) {
+  Cluster c(Fixed(3));
+  StartThree(&c);
+  v1::Verdict& verdict = *c.At("c").status.mutable_verdict();
+  verdict.set_exit_code(1);
+  verdict.set_digest(7);
+  verdict.set_brief(true);
+  c.Say("c");
+  ASSERT_EQ(c.core().verdict()->exit_code(), 1);
+  verdict.set_exit_code(0);
+  verdict.set_brief(false);
+  for (const uint64_t digest : {uint64_t{7}, c.core().verdict()->digest(), DigestOf(verdict)}) {
+    verdict.set_digest(digest);
+    c.Say("c");
+    EXPECT_EQ(c.core().verdict()->exit_code(), 1);
+  }
+}
+
+TEST(CoordinatorLies, ANodeThatEndsTheJobAccusesNobody) {
+  Cluster c(InAgent(Fixed(3)));
+  StartThree(&c);
+  v1::Verdict& verdict = *c.At("c").status.mutable_verdict();
+  verdict.set_exit_code(1);
+  verdict.set_origin("worker");
+  verdict.set_reason("an ECC error on a");
+  verdict.mutable_root_cause()->set_host("a");
+  verdict.add_other_failures()->set_host("b");
+  verdict.set_closing_host("nobody");
+  verdict.set_digest(7);
+  c.Say("c");
+  const v1::Verdict& told = *c.core().verdict();
+  EXPECT_EQ(told.exit_code(), 1);
+  EXPECT_EQ(told.origin(), "muster");
+  EXPECT_EQ(told.reason(), "c says that the job has ended: an ECC error on a");
+  EXPECT_FALSE(told.has_root_cause() || told.other_failures_size() > 0);
+  EXPECT_EQ(told.closing_host(), "a");
+}
+
 // Everything that people read, as long as it may be; run id, host id and address stay what they are.
 void FillTexts(v1::AgentStatus* status) {
   v1::AgentStatus texts;
@@ -270,6 +310,18 @@ TEST(CoordinatorLies, ANodeThatIsUnusableAgainAndAgainDoesNotFillTheLog) {
   }
   EXPECT_GE(c.warnings().size(), 1u);
   EXPECT_LE(c.warnings().size(), static_cast<size_t>(kUseLinesBurst));
+}
+
+TEST(CoordinatorLies, ANodeThatComesBackWithoutEndDoesNotFillTheLog) {
+  Cluster c(Fixed(3));
+  StartThree(&c);
+  for (int i = 0; i < 1000; ++i) {
+    const std::string name = absl::StrCat("spare", i);
+    c.Join(name);
+    for (int j = 0; j < 10; ++j) c.Phase(name, j % 2 == 0 ? v1::PHASE_UNUSABLE : v1::PHASE_READY);
+    c.Phase(name, v1::PHASE_HOST_GONE);
+  }
+  EXPECT_LE(c.Said("unusable") + c.Said("usable again"), static_cast<int>(kNodeLinesBurst));
 }
 
 // With a greater epoch the coordinator learns its job anew: not from a liar.
