@@ -11,6 +11,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/check.h"
+#include "base/ids.h"
+#include "base/takeover.h"
+#include "base/text.h"
 
 namespace muster {
 namespace {
@@ -21,6 +24,7 @@ using google::protobuf::Reflection;
 
 constexpr int64_t kAnyInt64 = std::numeric_limits<int64_t>::max();
 constexpr int64_t kMostNumber = static_cast<int64_t>(kMaxNumber);
+const int64_t kMaxLeaseMs = absl::ToInt64Milliseconds(kMaxLease);
 constexpr int64_t kMostSignal = 64;  // of Linux
 constexpr int64_t kMostPort = 65'535;
 constexpr int64_t kMostPid = int64_t{1} << 31;
@@ -232,7 +236,7 @@ const std::vector<Range>& Ranges() {
       {"AgentStatus.min_nodes", 0, kMaxNodes},
       {"AgentStatus.max_nodes", 0, kMaxNodes},
       {"AgentStatus.slots", 0, kMaxSlots},
-      {"AgentStatus.role_name", 0, kMaxLongText},
+      {"AgentStatus.role_name", 0, kMaxShortText},
       {"AgentStatus.live_workers", 0, kMaxSlots},
       {"AgentStatus.in_job_ms", -kMaxAge, kMaxAge},
       {"AgentStatus.gathering_ms", -kMaxAge, kMaxAge},
@@ -251,8 +255,8 @@ const std::vector<Range>& Ranges() {
       {"Settings.max_restarts", 0, kMaxCount},
       {"Settings.max_node_losses", 0, kMaxCount},
       {"Settings.beat_ms", 0, kMaxAge},
-      {"Settings.lease_ms", 0, kMaxAge},
-      {"Lease.duration_ms", 0, kMaxAge},
+      {"Settings.lease_ms", 0, kMaxLeaseMs},
+      {"Lease.duration_ms", 0, kMaxLeaseMs},
       {"Wait.reason", 0, kMaxLongText},
       {"Wait.absent", 0, kMaxLongText, kMaxAbsentSent},
       {"Wait.absent_count", 0, kMaxNodes},
@@ -267,6 +271,16 @@ const std::vector<Range>& Ranges() {
       {"Refused.reason", 0, kMaxLongText},
   };
   return *ranges;
+}
+
+std::string WhyImpossible(const v1::Round& round) {
+  const v1::PrimaryEnded& ended = round.primary_ended();
+  if (round.has_primary_ended() && (ended.node_rank() >= round.node_count() || ended.known_to() < 1)) {
+    return "the farewell is of no member of the round, or was told to nobody";
+  }
+  const bool is_none = round.node_count() < 1 || round.node_rank() >= round.node_count();
+  if (IsSet(round.id()) && is_none) return "a round without members, or a rank beyond them";
+  return IsHostText(round.master().host()) ? "" : "an address with characters that none has";
 }
 
 std::string OutOfRange(const v1::AgentStatus& status) {

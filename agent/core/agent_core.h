@@ -15,6 +15,7 @@
 #include "agent/core/predecessor_probe.h"
 #include "agent/core/reconnect.h"
 #include "agent/core/sent_statuses.h"
+#include "base/allowance.h"
 #include "base/driver.h"
 #include "base/note.h"
 #include "base/time.h"
@@ -26,6 +27,7 @@ namespace muster::agent {
 
 inline constexpr absl::Duration kTick = absl::Milliseconds(100);  // OnTick is called at least this often
 inline constexpr absl::Duration kMaxCountedSilence = absl::Milliseconds(250);
+inline constexpr double kStopLinesBurst = 20, kStopLinesPerSecond = 1;  // about orders to stop
 inline constexpr absl::Duration kDefaultBeat = absl::Milliseconds(500);
 inline constexpr absl::Duration kConnectLimit = absl::Seconds(5);   // time limit of one attempt
 inline constexpr absl::Duration kLinger = absl::Milliseconds(250);  // of the primary's host, after the last close
@@ -138,6 +140,7 @@ class AgentCore {
   void LearnPrimaryEnded(const v1::Directive& directive);
   void LearnVerdict(const v1::Verdict& verdict);
   void ExtendLease(const v1::Directive& directive);
+  void ApplyStop(BootTime now, const v1::Stop& stop, Effects* out);
   void ApplyWait(BootTime now, const v1::Wait& wait, Effects* out);
   void ExitWith(BootTime now, int code, const std::string& reason, Effects* out);
   // Exits without a RELEASE. A known verdict takes precedence over the given code and reason.
@@ -199,6 +202,7 @@ class AgentCore {
   PredecessorProbe probe_;
 
   WaitingLine waiting_;
+  Allowance stop_lines_{kStopLinesBurst, kStopLinesPerSecond};
 };
 
 using AgentDriver = CoreDriver<AgentCore, Effect>;

@@ -8,8 +8,15 @@
 #include "agent/core/round_check.h"
 #include "base/ids.h"
 #include "base/ranges.h"
+#include "base/takeover.h"
+#include "base/text.h"
 
 namespace muster::agent {
+namespace {
+
+constexpr size_t kMaxReasonShown = 4096;  // bytes; those of a coordinator are shorter
+
+}  // namespace
 
 // The first check follows from the last one, because the applied directive is of the newest epoch. It is kept
 // because it states the rule.
@@ -28,11 +35,15 @@ void AgentCore::OnUnknownOrder(Effects* out) {
       out);
 }
 
-// The node stays where it is: a coordinator that means it sends a right one. Nothing of a wrong one but its id is
-// stored either, because this node would report it, and the right coordinator would refuse the node for that.
+// The node stays where it is: a coordinator that means it sends a right one. Nothing of a wrong one is stored
+// either, because this node would report it, and the right coordinator would refuse the node for that; and the
+// right one's ids may be smaller.
 bool AgentCore::IsSound(const v1::Directive& directive, Effects* out) {
   std::string why = OutOfRange(directive);
   if (why.empty()) why = WhyImpossible(directive.greatest());
+  const int64_t lease_ms = directive.settings().lease_ms();
+  const bool is_short = lease_ms != 0 && absl::Milliseconds(lease_ms) < kMinLease;
+  if (why.empty() && is_short) why = absl::StrCat("a lease of ", lease_ms, " ms");
   if (why.empty() && directive.has_run()) why = WhyUnsound(directive.run(), config_.slots());
   if (why.empty()) return true;
   if (std::exchange(unsound_directive_is_said_, true)) return false;
@@ -58,15 +69,16 @@ void AgentCore::OnDirective(BootTime now, const v1::Directive& directive, Effect
   }
   link_.Heard(now);
   delays_.NoteAnswer();
-  newest_ = directive.id();
+  if (!IsSound(directive, out)) return;
+  const bool has_order = directive.order_case() != v1::Directive::ORDER_NOT_SET;
+  if (has_order) newest_ = directive.id();
   sent_.OnDirective(directive);
   if (host_watch_.gone()) {
     const bool heard = sent_.IsSeen(host_.agent_number(), host_watch_.told_as());
     if (heard) Leave("the coordinator knows that the main process has ended", out);
     return;
   }
-  if (directive.order_case() == v1::Directive::ORDER_NOT_SET) return OnUnknownOrder(out);
-  if (!IsSound(directive, out)) return;
+  if (!has_order) return OnUnknownOrder(out);
   ExtendLease(directive);
   *memory_.mutable_epoch() = directive.id().epoch();
   *memory_.mutable_applied() = directive.id();
@@ -134,14 +146,7 @@ void AgentCore::ApplyOrder(BootTime now, const v1::Directive& directive, Effects
       if (Compare(directive.run().id(), memory_.stopped()) > 0) *order_.mutable_start() = directive.run();
       break;
     case v1::Directive::kStop:
-      if (Compare(directive.stop().round(), memory_.stopped()) > 0) {
-        *memory_.mutable_stopped() = directive.stop().round();
-        Say(memory_.served() ? Severity::kDebug : Severity::kInfo,
-            absl::StrCat("stopping workers: ", directive.stop().cause()), out, {.event = events::kRoundStopping});
-      }
-      SetWaiting(now, "", out);
-      order_.mutable_stop()->set_cause(directive.stop().cause());
-      order_.mutable_stop()->set_grace_ms(directive.stop().grace_ms());
+      ApplyStop(now, directive.stop(), out);
       break;
     case v1::Directive::kVerdict:
       LearnVerdict(directive.verdict());
@@ -159,6 +164,20 @@ void AgentCore::ApplyOrder(BootTime now, const v1::Directive& directive, Effects
   }
 }
 
+void AgentCore::ApplyStop(BootTime now, const v1::Stop& stop, Effects* out) {
+  const std::string cause = CutUtf8(stop.cause(), kMaxReasonShown);
+  if (Compare(stop.round(), memory_.stopped()) > 0) {
+    *memory_.mutable_stopped() = stop.round();
+    if (stop_lines_.Take(now)) {
+      Say(memory_.served() ? Severity::kDebug : Severity::kInfo, absl::StrCat("stopping workers: ", cause), out,
+          {.event = events::kRoundStopping});
+    }
+  }
+  SetWaiting(now, "", out);
+  order_.mutable_stop()->set_cause(cause);
+  order_.mutable_stop()->set_grace_ms(stop.grace_ms());
+}
+
 void AgentCore::ApplyWait(BootTime now, const v1::Wait& wait, Effects* out) {
   // A spare that stands by while a round runs is not gathering.
   const bool gathering = wait.gathering();
@@ -173,7 +192,7 @@ void AgentCore::ApplyWait(BootTime now, const v1::Wait& wait, Effects* out) {
     const bool is_here = !process.empty() && !config_.split();
     if (is_here && probe_.Take(now, process)) out->push_back(Probe{process});
   }
-  std::string what = wait.reason();
+  std::string what = CutUtf8(wait.reason(), kMaxReasonShown);
   if (wait.place_in_line() > 0) absl::StrAppend(&what, "; this node is spare ", wait.place_in_line(), " in line");
   const bool alone = config_.coordinator_alone();
   if ((memory_.served() || alone) && wait.absent_count() > 0) {

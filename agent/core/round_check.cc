@@ -3,18 +3,13 @@
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
-#include "base/text.h"
+#include "base/ids.h"
+#include "base/ranges.h"
 
 namespace muster::agent {
 
-std::string WhyImpossible(const v1::Round& round) {
-  if (round.node_count() > 0 && round.node_rank() >= round.node_count()) {
-    return absl::StrCat("node rank ", round.node_rank(), " of ", round.node_count(), " nodes");
-  }
-  return IsHostText(round.master().host()) ? "" : "a master address that is none";
-}
-
 std::string WhyUnsound(const v1::Round& round, int slots) {
+  if (!IsSet(round.id())) return "a round without a number";
   if (!round.has_node_rank()) return "no rank for this node";
   if (std::string why = WhyImpossible(round); !why.empty()) return why;
   if (round.world_size() == 0 || int64_t{round.first_rank()} + slots <= round.world_size()) return "";

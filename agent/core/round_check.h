@@ -9,10 +9,8 @@
 
 namespace muster::agent {
 
-// What no coordinator says of a round, for one line; empty: nothing.
-std::string WhyImpossible(const v1::Round& round);
-
-// The same of a round that this node is to start. slots: how many workers it starts.
+// What no coordinator says of a round that this node is to start, for one line; empty: nothing. slots: how many
+// workers it starts.
 std::string WhyUnsound(const v1::Round& round, int slots);
 
 }  // namespace muster::agent

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/duration.h"
+#include "base/takeover.h"
 #include "muster/v1/host.pb.h"
 
 namespace muster::cli {
@@ -44,7 +45,7 @@ inline constexpr Bounds<absl::Duration> kJoinTimeouts = {absl::Milliseconds(100)
 inline constexpr Bounds<absl::Duration> kCommandTimeouts = {absl::Milliseconds(100),
                                                             kMaxTime};  // of hooks and checks
 inline constexpr Bounds<absl::Duration> kBeats = {absl::Milliseconds(10), kMaxTime};
-inline constexpr Bounds<absl::Duration> kLeases = {absl::Seconds(1), absl::Hours(24)};  // gRPC: int milliseconds
+inline constexpr Bounds<absl::Duration> kLeases = {kMinLease, kMaxLease};
 // A smaller number is rather a duration than a time; a larger one has a year of five digits.
 inline constexpr Bounds<int64_t> kDeadlines = {1'000'000'000, 253'402'300'799};  // seconds since 1970
 

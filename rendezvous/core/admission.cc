@@ -29,17 +29,10 @@ std::string Nonsense(const v1::AgentStatus& status) {
   if (const std::string found = OutOfRange(status); !found.empty()) {
     return absl::StrCat("invalid status: ", found, "; use one version of muster on all nodes");
   }
-  const v1::Round& last = status.last();
-  const v1::PrimaryEnded& ended = last.primary_ended();
-  if (last.has_primary_ended() && (ended.node_rank() >= last.node_count() || ended.known_to() < 1)) {
-    return "invalid status: the farewell is of no member of the round, or was told to nobody";
+  if (const std::string found = WhyImpossible(status.last()); !found.empty()) {
+    return absl::StrCat("invalid status: ", found);
   }
-  if (IsSet(last.id()) && (last.node_count() < 1 || last.node_rank() >= last.node_count())) {
-    return "invalid status: a round without members, or a rank beyond them";
-  }
-  if (!IsHostText(status.offer().host()) || !IsHostText(last.master().host())) {
-    return "invalid status: an address with characters that none has";
-  }
+  if (!IsHostText(status.offer().host())) return "invalid status: an address with characters that none has";
   return UnknownValue(status);
 }
 

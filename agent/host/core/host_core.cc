@@ -214,8 +214,11 @@ void HostCore::MaybeStart(BootTime now, const v1::Round& round, Effects* out) {
     return;
   }
   if (lease_.IsEnding(now)) {
-    Say(Severity::kWarning, absl::StrCat("round ", ToString(round.id()), " not started: the lease has ended"),
-        out);
+    if (Compare(round.id(), not_started_) != 0) {
+      Say(Severity::kWarning, absl::StrCat("round ", ToString(round.id()), " not started: the lease has ended"),
+          out);
+    }
+    not_started_ = round.id();
     return;
   }
   const auto leaves = departure_.InsteadOfRound(now, !IsSet(started()));

@@ -137,6 +137,7 @@ class HostCore {
   const HostOptions options_;
   AgentSupervisor agent_;
   LocalRound round_;
+  v1::RoundId not_started_;  // the newest round that came after the lease had ended
   Lease lease_;
   Fitness fitness_;
   Departure departure_;

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "base/ids.h"
+#include "base/ranges.h"
 #include "tests/unit/agent/core/agent_core_fixture.h"
 
 namespace muster::agent {
@@ -13,6 +14,8 @@ namespace {
 
 v1::Round SoundRound() {
   v1::Round round;
+  round.mutable_id()->set_number(1);
+  round.mutable_id()->mutable_epoch()->set_number(1);
   round.set_node_rank(1);
   round.set_node_count(2);
   round.set_first_rank(4);
@@ -34,8 +37,10 @@ TEST(RoundCheckTest, WhatACoordinatorSendsIsSound) {
 }
 
 TEST(RoundCheckTest, ImpossibleNumbersAreNamed) {
+  EXPECT_EQ(Said([](v1::Round* round) { round->clear_id(); }), "a round without a number");
   EXPECT_EQ(Said([](v1::Round* round) { round->clear_node_rank(); }), "no rank for this node");
-  EXPECT_EQ(Said([](v1::Round* round) { round->set_node_rank(2); }), "node rank 2 of 2 nodes");
+  EXPECT_EQ(Said([](v1::Round* round) { round->set_node_rank(2); }),
+            "a round without members, or a rank beyond them");
   EXPECT_EQ(Said([](v1::Round* round) { round->set_first_rank(5); }), "ranks from 5 on of a world of 8");
   EXPECT_EQ(Said([](v1::Round* round) { round->set_first_rank(INT32_MAX); }),
             "ranks from 2147483647 on of a world of 8");
@@ -46,13 +51,13 @@ TEST(RoundCheckTest, ARoundOfOthersNeedsNoRankHere) {
   round.clear_node_rank();
   EXPECT_EQ(WhyImpossible(round), "");
   round.mutable_master()->set_host("a b");
-  EXPECT_EQ(WhyImpossible(round), "a master address that is none");
+  EXPECT_EQ(WhyImpossible(round), "an address with characters that none has");
 }
 
 TEST(RoundCheckTest, AnAddressThatIsNoneIsNotShown) {
   for (const char* host : {"a b", "$(touch x)", "a\nb", "\x1b[2J"}) {
     EXPECT_EQ(Said([host](v1::Round* round) { round->mutable_master()->set_host(host); }),
-              "a master address that is none");
+              "an address with characters that none has");
   }
 }
 
@@ -100,10 +105,57 @@ TEST_F(UnsoundDirectiveTest, OneBeyondTheRangesIsNeitherObeyedNorStored) {
   v1::Directive negative = Run(4, 1);
   negative.mutable_run()->set_restart_count(-1);
   Give(negative);
+  v1::Directive without_members = Run(5, 1);
+  without_members.mutable_run()->clear_node_count();
+  Give(without_members);
+  v1::Directive farewell = Directive(6);
+  *farewell.mutable_greatest() = Run(6, 1).run();
+  farewell.mutable_greatest()->mutable_primary_ended()->set_node_rank(5);
+  farewell.mutable_greatest()->mutable_primary_ended()->set_known_to(1);
+  Give(farewell);
   EXPECT_FALSE(LastOrder().has_start());
   EXPECT_FALSE(IsSet(core_.memory().last().id()));
   EXPECT_FALSE(core_.memory().has_verdict());
   EXPECT_EQ(Errors(Took<Note>()), 1);
+}
+
+// Its own main process would be taken for one that does not answer.
+TEST_F(UnsoundDirectiveTest, ALeaseThatNobodyCanSetIsNotTaken) {
+  Connected();
+  Give(Directive(1));
+  for (const absl::Duration lease : {absl::Milliseconds(1), absl::Hours(25)}) {
+    v1::Directive directive = Directive(2);
+    directive.mutable_settings()->set_lease_ms(absl::ToInt64Milliseconds(lease));
+    Give(directive);
+    EXPECT_EQ(core_.memory().settings().lease_ms(), 0) << lease;
+  }
+}
+
+// What is not obeyed does not count either: the right coordinator's ids may be smaller.
+TEST_F(UnsoundDirectiveTest, OneThatIsNotObeyedMakesNoLaterOneOld) {
+  Connected();
+  v1::Directive unsound = Directive(1, uint64_t{1} << 40);
+  unsound.mutable_wait()->set_reason(std::string(1'000'000, 'r'));
+  Give(unsound);
+  v1::Directive without_order = Directive(1, uint64_t{1} << 40);
+  without_order.clear_order();
+  Give(without_order);
+  Give(Directive(1));
+  EXPECT_EQ(core_.memory().epoch().number(), 1u);
+}
+
+// 398 STOPs of 260 KB filled a hundred megabytes of log in 9 s.
+TEST_F(UnsoundDirectiveTest, StopsWithoutEndDoNotFillTheLog) {
+  Connected();
+  for (uint64_t i = 1; i <= 1000; ++i) {
+    v1::Directive stop = Directive(i);
+    *stop.mutable_stop()->mutable_round() = Run(i, i).run().id();
+    stop.mutable_stop()->set_cause(std::string(200'000, 'c'));
+    Give(stop);
+  }
+  size_t bytes = 0;
+  for (const Note& note : Took<Note>()) bytes += note.text.size();
+  EXPECT_LT(bytes, 200'000u);
 }
 
 }  // namespace
