@@ -107,7 +107,7 @@ class Job {
   Coordinator coordinator_;
   std::array<Host, kHosts> hosts_;
   StreamId next_stream_ = 1;
-  std::optional<uint64_t> verdict_;  // its digest
+  std::optional<v1::Verdict> verdict_;  // the first that somebody was told
 };
 
 size_t Job::OwnerOf(StreamId stream) const {
@@ -283,9 +283,10 @@ void Job::CheckVerdict(const v1::Verdict& verdict) {
       MUSTER_CHECK(verdict.exit_code() != 0 || !runs || now_ >= host.lease_end,
                    "the job does not succeed while an honest part of it runs");
     }
-    verdict_ = verdict.digest();
+    verdict_ = verdict;
   }
-  MUSTER_CHECK(*verdict_ == verdict.digest(), "a verdict is final");
+  MUSTER_CHECK(verdict_->digest() == verdict.digest() && verdict_->exit_code() == verdict.exit_code(),
+               "a verdict is final");
 }
 
 void Job::Play(Bytes* in) {

@@ -82,7 +82,15 @@ v1::AgentStatus Liars::Draw(const CoordinatorHome& home, const Liar& liar) {
     status.mutable_verdict()->set_digest(1 + prng_.Below(3));
     status.mutable_verdict()->set_origin("muster");
   }
+  if (home.core.verdict() && prng_.Chance(50)) Distort(*home.core.verdict(), status.mutable_verdict());
   return status;
+}
+
+// The result that all know already, but the other way round.
+void Liars::Distort(const v1::Verdict& known, v1::Verdict* verdict) {
+  *verdict = known;
+  verdict->set_exit_code(known.exit_code() == 0 ? 1 : 0);
+  verdict->set_brief(prng_.Chance(50));
 }
 
 // It comes before whoever knows the true round. The word of a lone witness of success is believed, and whoever

@@ -30,6 +30,7 @@ class Liars {
   void Connect(CoordinatorHome* home, Liar* liar);
   v1::AgentStatus Draw(const CoordinatorHome& home, const Liar& liar);
   void DrawAsFirst(v1::AgentStatus* status);
+  void Distort(const v1::Verdict& known, v1::Verdict* verdict);
   v1::Round DrawRound(const CoordinatorHome& home, const Liar& liar);
 
   Environment* env_;
