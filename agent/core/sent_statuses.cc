@@ -1,6 +1,6 @@
 #include "agent/core/sent_statuses.h"
 
-#include "base/held.h"
+#include "base/crypto/held.h"
 #include "base/ids.h"
 
 namespace muster::agent {

@@ -4,8 +4,8 @@
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
+#include "base/crypto/held.h"
 #include "base/exit_codes.h"
-#include "base/held.h"
 #include "base/ids.h"
 #include "rendezvous/core/explain.h"
 #include "rendezvous/core/job.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "base/held.h"
+#include "base/crypto/held.h"
 #include "base/ids.h"
 #include "base/text.h"
 #include "rendezvous/core/options.h"

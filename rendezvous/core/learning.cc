@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/held.h"
+#include "base/crypto/held.h"
 #include "base/ids.h"
 #include "rendezvous/core/coordinator.h"
 #include "rendezvous/core/explain.h"

@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/crypto/held.h"
 #include "base/exit_codes.h"
-#include "base/held.h"
 #include "base/ids.h"
 #include "rendezvous/core/coordinator.h"
 #include "rendezvous/core/drain.h"

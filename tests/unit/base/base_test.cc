@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include "base/duration.h"
-#include "base/held.h"
 #include "base/ids.h"
 #include "base/status_macros.h"
 #include "base/text.h"
@@ -79,26 +78,6 @@ TEST(Text, LongListsNameTheFirstAndCountTheRest) {
   EXPECT_EQ(JoinAtMost({}, 2), "");
   EXPECT_EQ(JoinAtMost({"a", "b"}, 2), "a, b");
   EXPECT_EQ(JoinAtMost({"a", "b", "c", "d"}, 2), "a, b and 2 more");
-}
-
-TEST(Held, TheTextsThatAreLeftOutAreAllPutBack) {
-  v1::Failure full;
-  full.set_exit_code(7);
-  full.set_error_text("error");
-  full.set_callstack("callstack");
-  full.set_last_output("output");
-  full.set_hint("hint");
-  full.add_others()->set_rank(3);
-  full.set_more_others(5);
-  v1::Failure brief = full;
-  LeaveOutTexts(&brief);
-  v1::Failure expected;
-  expected.set_exit_code(7);
-  expected.set_texts_left_out(true);
-  EXPECT_EQ(brief.SerializeAsString(), expected.SerializeAsString());
-  v1::Failure held = full;
-  MoveTexts(&held, &brief);
-  EXPECT_EQ(brief.SerializeAsString(), full.SerializeAsString());
 }
 
 TEST(WaitingLine, IsRepeatedEverMoreRarely) {

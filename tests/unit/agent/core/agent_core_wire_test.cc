@@ -9,7 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "agent/core/agent_core.h"
-#include "base/held.h"
+#include "base/crypto/held.h"
 #include "base/ids.h"
 #include "base/takeover.h"
 #include "tests/unit/effects.h"

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "agent/core/sent_statuses.h"
-#include "base/held.h"
+#include "base/crypto/held.h"
 
 namespace muster::agent {
 namespace {

@@ -1,6 +1,6 @@
 // A node that was admitted speaks for itself alone: what it claims of others, or of this process, changes nothing.
 #include "absl/strings/str_cat.h"
-#include "base/held.h"
+#include "base/crypto/held.h"
 #include "rendezvous/core/admission.h"
 #include "tests/unit/longest_texts.h"
 #include "tests/unit/rendezvous/core/coordinator_cluster.h"
