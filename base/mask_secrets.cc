@@ -145,8 +145,8 @@ bool IsCount(std::string_view name, std::string_view value) {
 
 // Our own variables say where a secret lies, and are wrong more often than secret. A value that is no absolute
 // path may be the secret all the same, and so may that of anybody else's variable.
-bool IsPathOfSecret(absl::string_view name, std::string_view value) {
-  return (name == kTokenFileVariable || absl::StartsWith(name, "MUSTER_TLS_")) && value.front() == '/';
+bool IsPathOfSecret(std::string_view name, std::string_view value) {
+  return (name == kTokenFileVariable || name.starts_with("MUSTER_TLS_")) && value.front() == '/';
 }
 
 struct SecretPlace {
@@ -183,7 +183,7 @@ std::string MaskText(std::string_view text) {
 
 std::string MaskValue(std::string_view name, std::string_view value) {
   if (value.empty()) return "";
-  return IsSecretName(name) && !IsPathOfSecret(AsAbsl(name), value) ? kMask : MaskText(value);
+  return IsSecretName(name) && !IsPathOfSecret(name, value) ? kMask : MaskText(value);
 }
 
 std::vector<std::string> MaskArguments(const std::vector<std::string>& arguments) {

@@ -14,7 +14,6 @@ namespace muster::agent {
 namespace {
 
 constexpr int kMaxExitCode = 255;
-constexpr size_t kMaxRefusalText = 4096;                       // bytes
 constexpr absl::Duration kHostBeat = absl::Milliseconds(500);  // the host hears from us at least this often
 
 bool IsLoopback(const std::string& address) { return address == "::1" || address.rfind("127.", 0) == 0; }
@@ -260,10 +259,11 @@ bool AgentCore::IsAnotherJobs(int exit_code) const {
 void AgentCore::OnRefused(BootTime now, const v1::Refused& refused, Effects* out) {
   const bool is_failure = refused.exit_code() > 0 && refused.exit_code() <= kMaxExitCode;
   const int exit_code = is_failure ? refused.exit_code() : kExitRefused;
-  const std::string reason = CutUtf8(refused.reason(), kMaxRefusalText);
+  const std::string reason = CutUtf8(refused.reason(), kMaxReasonShown);
   if (!IsAnotherJobs(exit_code)) return ExitAlone(now, exit_code, reason, out);
   if (link_.up()) out->push_back(Disconnect{});
-  ReachedAnotherJob(now, reason);
+  link_.Down(absl::StrCat("another job's coordinator answers at ", ToString(config_.primary()), ": ", reason),
+             now + delays_.AfterRefusal(now, Turn()));
 }
 
 // The fields of such a directive may have other meanings. A node that has been in this job keeps its lease and
@@ -387,11 +387,6 @@ void AgentCore::GiveUpOnCoordinator(BootTime now, Effects* out) {
                          link_.why_down().empty() ? absl::StrCat("no answer from ", NameOfCoordinator())
                                                   : link_.why_down()),
             out);
-}
-
-void AgentCore::ReachedAnotherJob(BootTime now, const std::string& reason) {
-  link_.Down(absl::StrCat("another job's coordinator answers at ", ToString(config_.primary()), ": ", reason),
-             now + delays_.AfterRefusal(now, Turn()));
 }
 
 // ---- the lease and the beat ---------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ namespace muster::agent {
 
 inline constexpr absl::Duration kTick = absl::Milliseconds(100);  // OnTick is called at least this often
 inline constexpr absl::Duration kMaxCountedSilence = absl::Milliseconds(250);
+inline constexpr size_t kMaxReasonShown = 4096;                         // bytes; a coordinator's own are shorter
 inline constexpr double kStopLinesBurst = 20, kStopLinesPerSecond = 1;  // about orders to stop
 inline constexpr absl::Duration kDefaultBeat = absl::Milliseconds(500);
 inline constexpr absl::Duration kConnectLimit = absl::Seconds(5);   // time limit of one attempt
@@ -157,7 +158,6 @@ class AgentCore {
   // When to connect to the coordinator, and when to give up.
   void WatchCoordinator(BootTime now, Effects* out);
   void GiveUpOnCoordinator(BootTime now, Effects* out);
-  void ReachedAnotherJob(BootTime now, const std::string& reason);
   absl::Duration RefusalPatience() const;     // of a node that was never let in
   absl::Duration CoordinatorTimeout() const;  // how long this agent may be without a coordinator
   const char* OptionOfCoordinatorTimeout() const;

@@ -12,11 +12,6 @@
 #include "base/text.h"
 
 namespace muster::agent {
-namespace {
-
-constexpr size_t kMaxReasonShown = 4096;  // bytes; those of a coordinator are shorter
-
-}  // namespace
 
 // The first check follows from the last one, because the applied directive is of the newest epoch. It is kept
 // because it states the rule.

@@ -8,7 +8,7 @@
 namespace muster {
 namespace {
 
-// A node that was let in may not find other details for the digest of a verdict.
+// Of SHA-256, so that no node finds other details for the digest of a verdict.
 uint64_t NonZeroHash(const std::string& bytes) {
   uint64_t hash = 0;
   const std::string digest = Sha256(bytes);

@@ -154,7 +154,8 @@ class CertificateProof : public TlsProof {
   }
   size_t max_handshake_bytes() const override { return kMaxHandshakeBytes; }
 
-  // A client with a token is told what it lacks, and sees no certificate.
+  // Refuses a client that has a token before it sees our certificate. The alert tells it that this job uses
+  // certificates.
   static int OnHello(SSL* ssl, int* alert, void* /*unused*/) {
     auto* const proof = static_cast<CertificateProof*>(SSL_get_app_data(ssl));
     proof->shows_token_ = OffersKey(ssl);
@@ -319,15 +320,15 @@ Owned<X509_STORE> StoreOf(const Chain& authorities) {
   return store;
 }
 
-// Of those that the other ends need not have: the certificate, and what its file has beside it.
+// When the certificate and those beside it in its file are all valid.
 Validity ValidityOfChain(const Chain& chain) {
   Validity validity;
   for (const Owned<X509>& each : chain) validity = Both(validity, ValidityOf(each.get()));
   return validity;
 }
 
-// Of the authority that vouches for the chain. Of several that do, such as one that was renewed with its key, the
-// one that is valid for longest.
+// When the authority that vouches for them is valid. Of several that do, such as one that was renewed with its
+// key, the one that is valid for longest.
 Validity ValidityOfAuthority(const Chain& chain, const Chain& authorities) {
   std::optional<Validity> longest;
   for (const Owned<X509>& authority : authorities) {

@@ -30,7 +30,6 @@ constexpr int kAlertOffset = SSL_AD_REASON_OFFSET;  // of the reason of an error
 constexpr std::string_view kBindingLabel = "EXPORTER-muster-attach";  // RFC 8446, section 7.5
 constexpr size_t kBindingBytes = 32;
 constexpr char kOtherToken[] = "it has another token, or belongs to another run";
-
 // The server name of a client that shows its second token as soon as this one is refused. A server needs no name.
 constexpr char kShowsNext[] = "another-token-follows";
 constexpr char kNotThisJobs[] =
@@ -45,7 +44,7 @@ struct Handshake {
 
 Handshake* HandshakeOf(SSL* ssl) { return static_cast<Handshake*>(SSL_get_app_data(ssl)); }
 
-// The client is told what it lacks, before anything of this job.
+// Refuses a client without a key at its first message. The alert tells it that this job uses a token.
 int DemandKey(SSL* ssl, int* alert, void* /*unused*/) {
   if (OffersKey(ssl)) return SSL_CLIENT_HELLO_SUCCESS;
   *alert = SSL_AD_UNKNOWN_PSK_IDENTITY;

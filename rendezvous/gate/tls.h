@@ -29,8 +29,8 @@ class TlsServer {
 
 class TlsClient {
  public:
-  // shows_next: it has another key, which it shows if this one is refused. It says so, and the
-  // server's log as well: while tokens are replaced nothing is wrong with that.
+  // shows_next: it has another key, which it shows if this one is refused. It says so to the server, whose log
+  // says it, too: while tokens are replaced nothing is wrong with that.
   explicit TlsClient(GateKey key, bool shows_next = false);
 
   std::unique_ptr<Codec> Connect() const;
