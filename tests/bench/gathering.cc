@@ -1,6 +1,7 @@
 // Prints what it costs a coordinator's process that many agents connect at once: time until each has its first
-// directive, processor time, memory, and the cost of their heartbeats; with a token and without one, side by side.
-// It asserts nothing.
+// directive, processor time, memory, and the cost of their heartbeats once all of them run a round; with a token
+// and without one, side by side. The coordinator is the real one; the agents are real sessions that run no
+// workers. It asserts nothing.
 //
 //     gathering [AGENTS] [ROUNDS]        default: 1000 agents, each form 3 times
 #include <signal.h>
@@ -23,6 +24,7 @@
 #include "base/crypto/identity.h"
 #include "base/ids.h"
 #include "base/io/event_loop.h"
+#include "rendezvous/coordinator_service.h"
 #include "rendezvous/transport/process_start.h"
 #include "rendezvous/transport/remote_session.h"
 #include "rendezvous/transport/server.h"
@@ -34,8 +36,11 @@ constexpr int kDefaultAgents = 1'000;
 constexpr int kDefaultRounds = 3;
 constexpr absl::Duration kIdle = absl::Seconds(5);
 constexpr absl::Duration kBeat = absl::Seconds(1);
+constexpr absl::Duration kLease = absl::Seconds(5);  // a new coordinator waits for its end before the first round
 constexpr absl::Duration kLimit = absl::Minutes(2);
 constexpr absl::Duration kConnectLimit = absl::Seconds(30);
+constexpr int kSlots = 8;
+constexpr char kRunId[] = "run";
 constexpr char kToken[] = "a-token-of-more-than-22-characters";
 
 // What the coordinator's process has used so far.
@@ -57,41 +62,34 @@ Use OwnUse() {
   return use;
 }
 
-// Admits everybody and answers each status.
-class Coordinator : public StreamEvents {
- public:
-  void OnStatus(StreamId stream, const v1::AgentStatus& status) override {
-    server->Admit(stream);
-    v1::Directive directive;
-    directive.mutable_id()->set_seq(status.id().seq());
-    server->Send(stream, directive);
-  }
-  void OnClosed(StreamId) override {}
-
-  std::unique_ptr<Server> server;
-};
-
 std::shared_ptr<LiveCredentials> WithToken(const std::string& token) {
   if (token.empty()) return nullptr;
-  return std::make_shared<LiveCredentials>(TokenCredentials({token}, "run"));
+  return std::make_shared<LiveCredentials>(TokenCredentials({token}, kRunId));
 }
 
 // A process of its own. Writes its port to `out`, and its Use for each byte that comes from `in`.
-[[noreturn]] void Serve(const std::string& token, int in, int out) {
+[[noreturn]] void Serve(int agents, const std::string& token, int in, int out) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   MUSTER_CHECK(PrepareForGrpc().ok(), "gRPC can start");
   EventLoop loop;
-  Coordinator coordinator;
+  const Post post = [&loop](std::function<void()> closure) { loop.Post(std::move(closure)); };
+  CoordinatorOptions job;
+  job.run_id = kRunId;
+  job.min_nodes = job.max_nodes = agents;
+  job.lease = kLease;
+  CoordinatorService coordinator(job, 42, {post, &EventLoop::Now, [](const Note&) {}, nullptr});
   ServerOptions options;
   options.listen = {.host = "127.0.0.1", .port = 0, .loopback_only = true};
   options.credentials = WithToken(token);
   options.version = "bench";
-  options.lease = absl::Seconds(30);
-  auto server = Server::Start(
-      options, [&loop](std::function<void()> closure) { loop.Post(std::move(closure)); }, &coordinator);
-  MUSTER_CHECK(server.ok(), "the server starts");
-  coordinator.server = *std::move(server);
-  const int port = coordinator.server->port();
+  options.lease = kLease;
+  MUSTER_CHECK(coordinator.Listen(options).ok(), "the coordinator listens");
+  std::function<void()> tick = [&] {
+    coordinator.Tick();
+    loop.After(kTick, tick);
+  };
+  tick();
+  const int port = coordinator.port();
   MUSTER_CHECK(write(out, &port, sizeof(port)) == sizeof(port), "the port was written");
   loop.Watch(in, EPOLLIN, [&](uint32_t) {
     char asked = 0;
@@ -118,17 +116,17 @@ class Job {
     pid_ = fork();
     if (pid_ == 0) {
       close(to[1]);
-      Serve(token, to[0], from[1]);
+      Serve(agents, token, to[0], from[1]);
     }
     close(to[0]);
     ask_ = to[1];
     answer_ = from[0];
     Read(&port_, sizeof(port_));
-    directives_.resize(static_cast<size_t>(agents));
-    for (int i = 0; i < agents; ++i) hosts_.push_back(NewIdentity());
+    nodes_.resize(static_cast<size_t>(agents));
+    for (Node& node : nodes_) node.host = NewIdentity();
   }
   ~Job() {
-    sessions_.clear();
+    nodes_.clear();
     close(ask_);
     waitpid(pid_, nullptr, 0);
   }
@@ -139,16 +137,18 @@ class Job {
     Result result;
     const Use before = Ask();
     const BootTime began = EventLoop::Now();
-    for (size_t i = 0; i < directives_.size(); ++i) Connect(i);
-    Await([this] { return answered_ == directives_.size(); });
+    for (size_t i = 0; i < nodes_.size(); ++i) Connect(i);
+    Await([this] { return answered_ == nodes_.size(); });
     result.gathered_s = absl::ToDoubleSeconds(EventLoop::Now() - began);
     const Use gathered = Ask();
     result.gathering_cpu_s = gathered.cpu_s - before.cpu_s;
     result.memory_mib = static_cast<double>(gathered.memory_kib - before.memory_kib) / 1024;
-    const BootTime until = EventLoop::Now() + kIdle;
     BeginToBeat();
-    Await([until] { return EventLoop::Now() >= until; });
-    result.idle_cpu_ms = (Ask().cpu_s - gathered.cpu_s) * 1e3 / absl::ToDoubleSeconds(kIdle);
+    Await([this] { return running_ == nodes_.size(); });
+    Pass(kBeat);  // the last of them has said so
+    const Use running = Ask();
+    Pass(kIdle);
+    result.idle_cpu_ms = (Ask().cpu_s - running.cpu_s) * 1e3 / absl::ToDoubleSeconds(kIdle);
     return result;
   }
 
@@ -164,33 +164,57 @@ class Job {
   }
 
   void Connect(size_t i) {
+    Node& node = nodes_[i];
     RemoteSessionOptions options;
     options.dial.coordinator.set_host("127.0.0.1");
     options.dial.coordinator.set_port(static_cast<uint32_t>(port_));
     options.dial.credentials = WithToken(token_);
-    options.dial.lease = absl::Seconds(30);
-    options.host = hosts_[i];
+    options.dial.lease = kLease;
+    options.host = node.host;
     options.connect_limit = kConnectLimit;
     SessionEvents events;
     events.on_connected = [this, i](const std::string&) { Say(i); };
-    events.on_directive = [this, i](const v1::Directive&) { answered_ += directives_[i]++ == 0 ? 1 : 0; };
+    events.on_directive = [this, i](const v1::Directive& directive) { Take(i, directive); };
     events.on_disconnected = [this, i](const std::string& why, int) {
       std::fprintf(stderr, "agent %zu: %s\n", i, why.c_str());
-      sessions_[i]->Connect();
+      nodes_[i].session->Connect();
     };
     events.on_closed = [] {};
-    sessions_.push_back(std::make_unique<RemoteSession>(options, &loop_, events));
-    sessions_.back()->Connect();
+    v1::AgentStatus& status = node.status;
+    status.mutable_id()->set_agent_number(1);
+    status.set_protocol(kProtocol);
+    status.set_run_id(kRunId);
+    status.set_host_id(node.host.id);
+    status.set_hostname(absl::StrCat("worker-", i));
+    status.set_phase(v1::PHASE_READY);
+    status.set_slots(kSlots);
+    status.set_in_job_ms(1);
+    status.mutable_offer()->set_host("127.0.0.1");
+    status.mutable_offer()->set_port(5000);
+    node.session = std::make_unique<RemoteSession>(options, &loop_, events);
+    node.session->Connect();
+  }
+
+  // As an agent whose workers run from the moment that it is told to.
+  void Take(size_t i, const v1::Directive& directive) {
+    Node& node = nodes_[i];
+    if (!node.answered) ++answered_;
+    node.answered = true;
+    v1::AgentStatus& status = node.status;
+    *status.mutable_applied() = directive.id();
+    *status.mutable_epoch() = directive.id().epoch();
+    if (!directive.has_run() || status.phase() == v1::PHASE_RUNNING) return;
+    *status.mutable_last() = directive.run();
+    status.set_phase(v1::PHASE_RUNNING);
+    status.set_outcome(v1::OUTCOME_RAN);
+    status.set_live_workers(kSlots);
+    ++running_;
   }
 
   void Say(size_t i) {
-    v1::AgentStatus status;
-    status.mutable_id()->set_seq(++seq_);
-    status.set_protocol(kProtocol);
-    status.set_run_id("run");
-    status.set_host_id(hosts_[i].id);
-    status.set_hostname(absl::StrCat("worker-", i));
-    sessions_[i]->Send(status);
+    Node& node = nodes_[i];
+    node.status.mutable_id()->set_seq(node.status.id().seq() + 1);
+    node.session->Send(node.status);
   }
 
   // At times of its own, as nodes do.
@@ -199,10 +223,15 @@ class Job {
     loop_.After(kBeat, [this, i] { Beat(i); });
   }
   void BeginToBeat() {
-    const auto agents = static_cast<double>(sessions_.size());
-    for (size_t i = 0; i < sessions_.size(); ++i) {
+    const auto agents = static_cast<double>(nodes_.size());
+    for (size_t i = 0; i < nodes_.size(); ++i) {
       loop_.After(kBeat * (static_cast<double>(i) / agents), [this, i] { Beat(i); });
     }
+  }
+
+  void Pass(absl::Duration time) {
+    const BootTime until = EventLoop::Now() + time;
+    Await([until] { return EventLoop::Now() >= until; });
   }
 
   void Await(const std::function<bool()>& done) {
@@ -216,17 +245,22 @@ class Job {
     loop_.Run();
   }
 
+  struct Node {
+    Identity host;
+    v1::AgentStatus status;
+    bool answered = false;
+    std::unique_ptr<RemoteSession> session;
+  };
+
   const std::string token_;
   pid_t pid_ = 0;
   int ask_ = -1;
   int answer_ = -1;
   int port_ = 0;
-  uint64_t seq_ = 0;
   size_t answered_ = 0;
-  std::vector<Identity> hosts_;
-  std::vector<int> directives_;  // number of them, by agent
+  size_t running_ = 0;
   EventLoop loop_;
-  std::vector<std::unique_ptr<RemoteSession>> sessions_;
+  std::vector<Node> nodes_;
 };
 
 // In a process of its own, since gRPC does not survive a fork.
