@@ -57,9 +57,11 @@ class Checker {
   void ProtectionOfJob() {
     const ShownProtection shown = ShowProtection(plan_.config);
     const std::string text = absl::StrCat(shown.kind, " (", shown.origin, ")");
-    if (rendezvous::ProtectionOf(plan_.config) != rendezvous::Protection::kNone) {
-      return Add(Kind::kGood, "protection", text);
-    }
+    const rendezvous::Protection protection = rendezvous::ProtectionOf(plan_.config);
+    const bool dated = protection == rendezvous::Protection::kCertificates;
+    const std::string age = dated ? probe_.age_of_certificates(plan_.config) : "";
+    if (!age.empty()) return Add(Kind::kWrong, "protection", text, age);
+    if (protection != rendezvous::Protection::kNone) return Add(Kind::kGood, "protection", text);
     Add(Kind::kNote, "protection", text,
         "where others can reach that port, give all nodes the same token with --token-file or MUSTER_TOKEN "
         "(muster token prints one)");

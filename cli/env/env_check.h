@@ -38,6 +38,8 @@ struct CheckProbe {
   std::function<absl::Status(const std::string& address, const v1::NodeConfig& config)> leads_here;
   std::function<absl::StatusOr<int64_t>()> shared_memory_bytes;  // size of /dev/shm; NotFound: it does not exist
   std::function<absl::Status()> make_temporary_file;             // tries it; the error names the folder
+  // What the log would say of the age of this node's certificates; empty: nothing.
+  std::function<std::string(const v1::NodeConfig& config)> age_of_certificates;
   discovery::FileReader read_file;
 };
 

@@ -197,6 +197,9 @@ CheckProbe SystemCheckProbe() {
   probe.ask_coordinator = AskCoordinator;
   probe.shared_memory_bytes = SharedMemoryBytes;
   probe.make_temporary_file = MakeTemporaryFile;
+  probe.age_of_certificates = [](const v1::NodeConfig& config) {
+    return rendezvous::WarningOnAge(config, absl::Now());
+  };
   probe.read_file = machine::ReadRegularFile;
   return probe;
 }

@@ -123,4 +123,13 @@ absl::Status CheckCertificates(const v1::NodeConfig& config, TlsRole role, absl:
   return CertificatesMade(TextsOf(files), *name, role, now).status();
 }
 
+std::string WarningOnAge(const v1::NodeConfig& config, absl::Time now) {
+  const absl::StatusOr<FirstCredentials> first = FirstFrom(config, RoleOf(config));
+  if (!first.ok() || !first->source.has_value()) return "";
+  const MadeCredentials& made = first->made;
+  const Age age = AgeOf(made.validity, now);
+  const std::optional<Note> note = NoteOnAge(first->source->name, made.validity, made.authority_is_first, age);
+  return note.has_value() ? note->text : "";
+}
+
 }  // namespace muster::rendezvous

@@ -31,6 +31,9 @@ absl::StatusOr<FirstCredentials> FirstFrom(const v1::NodeConfig& config, TlsRole
 // The same, for a process that does not live long enough to watch files. Null: the job has none.
 absl::StatusOr<std::shared_ptr<LiveCredentials>> CredentialsFrom(const v1::NodeConfig& config);
 
+// What the log of a node with these certificates would say of their age now; empty: nothing.
+std::string WarningOnAge(const v1::NodeConfig& config, absl::Time now);
+
 // As which a node's certificate must be accepted, as far as that is known at its start.
 TlsRole RoleOf(const v1::NodeConfig& config);
 

@@ -34,6 +34,23 @@ constexpr char kNoAuthorityOfBefore[] =
 
 }  // namespace
 
+std::optional<Note> NoteOnAge(const std::string& name, const Validity& validity, bool authority_is_first,
+                              Age age) {
+  const std::string until = absl::FormatTime(absl::RFC3339_sec, validity.until, absl::UTCTimeZone());
+  const char* const what =
+      authority_is_first ? "the authority in --tls-ca that vouches for the certificate" : "the certificate";
+  const char* const mend = authority_is_first ? "change to another authority" : "renew it";
+  if (age == Age::kEnding) {
+    return Note{Severity::kWarning, absl::StrCat(name, ": ", what, " is valid until ", until, ": ", mend,
+                                                 " before; new files are taken up without a restart")};
+  }
+  if (age == Age::kExpired) {
+    return Note{Severity::kError, absl::StrCat(name, ": ", what, " expired at ", until,
+                                               ": connections go on, but no new one is possible; ", mend)};
+  }
+  return std::nullopt;
+}
+
 CredentialNews::Outcome CredentialNews::OnRead(const absl::StatusOr<FilesRead>& read, absl::Time now) {
   if (!read.ok()) {
     if (std::exchange(unreadable_, read.status()) == read.status()) return {};
@@ -77,19 +94,8 @@ CredentialNews::Outcome CredentialNews::OnTexts(const FileTexts& texts, absl::Ti
 std::vector<Note> CredentialNews::OnTime(absl::Time now) {
   const Age age = AgeOf(validity_, now);
   if (std::exchange(age_said_, age) == age) return {};
-  const std::string until = absl::FormatTime(absl::RFC3339_sec, validity_.until, absl::UTCTimeZone());
-  const char* const what =
-      authority_is_first_ ? "the authority in --tls-ca that vouches for the certificate" : "the certificate";
-  const char* const mend = authority_is_first_ ? "change to another authority" : "renew it";
-  if (age == Age::kEnding) {
-    return {{Severity::kWarning, absl::StrCat(source_.name, ": ", what, " is valid until ", until, ": ", mend,
-                                              " before; new files are taken up without a restart")}};
-  }
-  if (age == Age::kExpired) {
-    return {{Severity::kError, absl::StrCat(source_.name, ": ", what, " expired at ", until,
-                                            ": connections go on, but no new one is possible; ", mend)}};
-  }
-  return {};
+  const std::optional<Note> note = NoteOnAge(source_.name, validity_, authority_is_first_, age);
+  return note.has_value() ? std::vector<Note>{*note} : std::vector<Note>();
 }
 
 CredentialNews::Outcome CredentialNews::Complain(const absl::Status& why) {

@@ -43,6 +43,9 @@ struct CredentialSource {
   std::function<absl::StatusOr<MadeCredentials>(const FileTexts& texts, std::optional<absl::Time> now)> make;
 };
 
+// What to say of credentials at that age, and what to do; nullopt: nothing. name: that of their source.
+std::optional<Note> NoteOnAge(const std::string& name, const Validity& validity, bool authority_is_first, Age age);
+
 class CredentialNews {
  public:
   struct Outcome {

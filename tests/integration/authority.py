@@ -16,6 +16,7 @@ policy = p
 [p]
 commonName = supplied
 """
+DAY = 86400  # seconds
 EXTENSIONS = "basicConstraints = critical,CA:FALSE\nextendedKeyUsage = serverAuth,clientAuth\nsubjectAltName = {names}\n"
 
 
@@ -39,10 +40,15 @@ class Authority:
         self.cert, self.key = folder / "ca.pem", folder / "ca.key"
         (folder / "index.txt").touch()
         (folder / "ca.cnf").write_text(CONFIG.format(folder=folder))
-        _openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30",
-                 "-subj", f"/CN={folder.name}", "-keyout", self.key, "-out", self.cert)
+        request, extensions = folder / "request", folder / "extensions"
+        _openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", f"/CN={folder.name}",
+                 "-keyout", self.key, "-out", request)
+        extensions.write_text("basicConstraints = critical,CA:TRUE\n")
+        _openssl("ca", "-batch", "-notext", "-config", folder / "ca.cnf", "-selfsign", "-keyfile", self.key,
+                 "-in", request, "-extfile", extensions, "-startdate", _date(-30 * DAY), "-enddate", _date(30 * DAY),
+                 "-out", self.cert)
 
-    def issue(self, folder, names="DNS:muster", begins=-3600, ends=86400 * 30):
+    def issue(self, folder, names="DNS:muster", begins=-3600, ends=30 * DAY):
         """Writes cert.pem and key.pem into `folder`, the key first; times in seconds from now. Each is replaced in one
         step."""
         folder.mkdir(exist_ok=True)

@@ -1,4 +1,5 @@
 """Tokens and certificates: what a file must be like, and that it can be replaced while a job runs."""
+import json
 import os
 import pathlib
 import shutil
@@ -273,7 +274,7 @@ class Certificates(Renewal):
 
     def test_an_expired_certificate_disturbs_nobody(self):
         starts = self.start_all()
-        self.authority.issue(self.folder(1), begins=-10, ends=20)  # a fifth of its life is 6 s
+        self.authority.issue(self.folder(1), begins=-100, ends=25)  # a fifth of its life is 25 s
         self.said(1, "it has changed: new connections use the certificate that is valid until")
         self.said(1, "warning: .*the certificate is valid until .*: renew it before")
         self.said(1, "error: .*the certificate expired at .*: connections go on, but no new one is possible; renew it")
@@ -352,6 +353,17 @@ class Certificates(Renewal):
         node = self.job.start(0, options=options)
         self.assertEqual(65, node.exit_code())
         self.assertTrue(node.said("--tls-key .*: users other than its owner can write it .mode 0660.: chmod 600"))
+
+    def test_a_certificate_that_ends_soon_is_found_before_the_start(self):
+        def check(**certificate):
+            options = self.authority.issue(self.folder(0), **certificate)
+            done = subprocess.run([str(cluster.BINARY), "env", "--check", "--json", *options],
+                                  env={**plain_environment(), **self.job.environment_of(0)}, capture_output=True, text=True, timeout=cluster.LIMIT_S)
+            return next(each for each in json.loads(done.stdout)["checks"] if each["name"] == "protection")
+        self.assertEqual("good", check()["kind"])
+        found = check(begins=-3600, ends=600)
+        self.assertEqual("wrong", found["kind"], found)
+        self.assertRegex(found["advice"], "the certificate is valid until .*: renew it before")
 
 
 @unittest.skipUnless(authority.is_there(), "needs the openssl command")

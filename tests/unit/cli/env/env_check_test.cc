@@ -43,6 +43,7 @@ struct Node {
     probe.leads_here = [](const std::string&, const v1::NodeConfig&) { return absl::OkStatus(); };
     probe.shared_memory_bytes = [] { return 8192 * kMebibyte; };
     probe.make_temporary_file = [] { return absl::OkStatus(); };
+    probe.age_of_certificates = [](const v1::NodeConfig&) { return ""; };
     probe.read_file = [this](const std::string& path, size_t) -> absl::StatusOr<std::string> {
       const auto found = files.find(path);
       if (found == files.end()) return absl::NotFoundError(path);
@@ -267,6 +268,15 @@ TEST(EnvCheck, TheProtectionIsAFinding) {
   EXPECT_EQ(Named(node, "protection").text, "none (only users of this machine can connect)");
   node.plan.config.add_tokens("secret");
   EXPECT_EQ(Named(node, "protection").text, "token (MUSTER_TOKEN)");
+}
+
+TEST(EnvCheck, ACertificateThatEndsSoonIsAFault) {
+  Node node;
+  node.plan.config.mutable_certificates()->set_cert_file("/tls/cert.pem");
+  EXPECT_EQ(Named(node, "protection").kind, Kind::kGood);
+  node.probe.age_of_certificates = [](const v1::NodeConfig&) { return "renew it"; };
+  EXPECT_EQ(Named(node, "protection").kind, Kind::kWrong);
+  EXPECT_EQ(Named(node, "protection").advice, "renew it");
 }
 
 TEST(EnvCheck, AnotherProgramOnThePrimarysPortIsAFault) {
