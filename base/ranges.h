@@ -56,8 +56,9 @@ const std::vector<Range>& Ranges();
 std::string OutOfRange(const v1::AgentStatus& status);
 std::string OutOfRange(const v1::Directive& directive);
 
-// What nobody says of a round, beyond the ranges of its fields, as a clause; empty: nothing. Agents and
-// coordinators check the same, since an agent would report to the next coordinator what it took from another one.
+// Describes a contradiction within a round whose fields are in their ranges, as a clause; empty: there is none.
+// Agents and coordinators check the same, since an agent would report to the next coordinator what it took from
+// another one.
 std::string WhyImpossible(const v1::Round& round);
 
 }  // namespace muster

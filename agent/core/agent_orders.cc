@@ -69,7 +69,7 @@ void AgentCore::OnDirective(BootTime now, const v1::Directive& directive, Effect
   if (has_order) newest_ = directive.id();
   sent_.OnDirective(directive);
   if (host_watch_.gone()) {
-    const bool heard = sent_.IsSeen(host_.agent_number(), host_watch_.told_as());
+    const bool heard = sent_.IsSeen(host_watch_.told_as());
     if (heard) Leave("the coordinator knows that the main process has ended", out);
     return;
   }
@@ -151,7 +151,7 @@ void AgentCore::ApplyOrder(BootTime now, const v1::Directive& directive, Effects
       order_.mutable_stop()->set_grace_ms(config_.shutdown_grace_ms());
       break;
     case v1::Directive::kRelease:
-      ExitWith(now, directive.release().exit_code(), directive.release().reason(), out);
+      ExitWith(now, directive.release().exit_code(), CutUtf8(directive.release().reason(), kMaxReasonShown), out);
       break;
     case v1::Directive::kRefused:
     case v1::Directive::ORDER_NOT_SET:
@@ -191,7 +191,7 @@ void AgentCore::ApplyWait(BootTime now, const v1::Wait& wait, Effects* out) {
   if (wait.place_in_line() > 0) absl::StrAppend(&what, "; this node is spare ", wait.place_in_line(), " in line");
   const bool alone = config_.coordinator_alone();
   if ((memory_.served() || alone) && wait.absent_count() > 0) {
-    absl::StrAppend(&what, "; missing: ", absl::StrJoin(wait.absent(), ", "));
+    absl::StrAppend(&what, "; missing: ", CutUtf8(absl::StrJoin(wait.absent(), ", "), kMaxReasonShown));
     if (wait.absent_count() > wait.absent_size()) {
       absl::StrAppend(&what, " and ", wait.absent_count() - wait.absent_size(), " more");
     }

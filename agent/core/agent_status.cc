@@ -21,7 +21,7 @@ void AgentCore::TellCoordinator(BootTime now, Effects* out) {
 // arrived.
 void AgentCore::AddForThisSession(BootTime now, v1::AgentStatus* status) const {
   if (host_watch_.gone()) status->set_host_gone_ms(absl::ToInt64Milliseconds(host_watch_.EndedAgo(now)));
-  if (sent_.SessionIsSeen(host_.agent_number())) return;
+  if (sent_.SessionIsSeen()) return;
   *status->mutable_facts() = config_.facts();
   if (IsSet(newest_.epoch()))
     status->set_coordinator_silent_ms(absl::ToInt64Milliseconds(now - link_.last_contact()));

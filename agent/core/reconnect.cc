@@ -92,12 +92,14 @@ void CoordinatorLink::Up(BootTime now) {
 void CoordinatorLink::Down(std::string why, BootTime retry_at) {
   state_ = State::kDown;
   why_down_ = std::move(why);
+  is_refused_ = false;
   connect_at_ = retry_at;
 }
 
 bool CoordinatorLink::NoteRefused(BootTime now) {
   const bool goes_on = refused_since_ != absl::InfiniteFuture() && now - last_refused_ <= kRefusalGap;
   last_refused_ = now;
+  is_refused_ = true;
   if (!goes_on) refused_since_ = now;
   return !goes_on;
 }

@@ -78,8 +78,9 @@ class CoordinatorLink {
   void Connecting(BootTime now);
   void Up(BootTime now);
   void Down(std::string why, BootTime retry_at);
-  void Heard(BootTime now);        // a directive
-  bool NoteRefused(BootTime now);  // true: refusals begin with this one
+  void Heard(BootTime now);  // a directive
+  // That the newest attempt, whose end Down() was told, was refused. True: refusals begin with this one.
+  bool NoteRefused(BootTime now);
   // Running time of this process, so that a process that was stopped itself does not give up.
   void CountSilence(absl::Duration counted) { unheard_ += counted; }
 
@@ -94,7 +95,7 @@ class CoordinatorLink {
   absl::Duration unheard() const { return unheard_; }
   BootTime last_contact() const { return last_contact_; }
   BootTime refused_since() const { return refused_since_; }  // the first of those that go on
-  bool is_refused() const { return refused_since_ != absl::InfiniteFuture(); }
+  bool is_refused() const { return is_refused_; }            // the newest attempt was
   const std::string& why_down() const { return why_down_; }  // empty: it never was up, or nothing is known
   // Once for each connection after the first: its first directive has come.
   bool TakeReturn() { return std::exchange(came_back_, false); }
@@ -110,6 +111,7 @@ class CoordinatorLink {
   absl::Duration unheard_ = absl::ZeroDuration();  // since the last directive
   BootTime refused_since_ = absl::InfiniteFuture();
   BootTime last_refused_ = absl::InfinitePast();
+  bool is_refused_ = false;
   bool ever_up_ = false;
   bool came_back_ = false;  // connected again, and no directive has arrived yet on this connection
   std::string why_down_;

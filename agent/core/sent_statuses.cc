@@ -1,5 +1,7 @@
 #include "agent/core/sent_statuses.h"
 
+#include <algorithm>
+
 #include "base/crypto/held.h"
 #include "base/ids.h"
 
@@ -12,6 +14,7 @@ void SentStatuses::BeginSession() {
 
 void SentStatuses::Stamp(BootTime now, uint64_t agent_number, const std::string& digest, v1::AgentStatus* status) {
   LeaveOutWhatIsHeld(status);
+  agent_number_ = agent_number;
   status->mutable_id()->set_agent_number(agent_number);
   status->mutable_id()->set_seq(++seq_);
   last_digest_ = digest;
@@ -36,14 +39,12 @@ void SentStatuses::LeaveOutWhatIsHeld(v1::AgentStatus* status) const {
 }
 
 void SentStatuses::OnDirective(const v1::Directive& directive) {
-  if (Compare(directive.echo(), echoed_) > 0) echoed_ = directive.echo();
+  const v1::StatusId& echo = directive.echo();
+  const bool was_sent = echo.agent_number() == agent_number_ && echo.seq() <= seq_;  // a liar may name any
+  if (was_sent) echoed_ = std::max(echoed_, echo.seq());
   held_failure_texts_ = directive.held_failure_texts();
   held_cannot_start_texts_ = directive.held_cannot_start_texts();
   held_verdict_ = directive.held_verdict();
-}
-
-bool SentStatuses::IsSeen(uint64_t agent_number, uint64_t seq) const {
-  return echoed_.agent_number() == agent_number && echoed_.seq() >= seq;
 }
 
 std::optional<BootTime> SentStatuses::WhenSent(uint64_t agent_number, const v1::StatusId& echo) {

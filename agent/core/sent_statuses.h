@@ -25,10 +25,10 @@ class SentStatuses {
   BootTime last_at() const { return last_at_; }
   // Of the last status; a status with another digest is sent at once.
   const std::string& last_digest() const { return last_digest_; }
-  // Whether the coordinator has seen a status of this agent with this number or a greater one.
-  bool IsSeen(uint64_t agent_number, uint64_t seq) const;
+  // Whether the coordinator has seen the status with this number or one after it.
+  bool IsSeen(uint64_t seq) const { return echoed_ >= seq; }
   // Whether it has seen one of this session.
-  bool SessionIsSeen(uint64_t agent_number) const { return IsSeen(agent_number, first_of_session_); }
+  bool SessionIsSeen() const { return IsSeen(first_of_session_); }
   // When the echoed status was sent; nullopt: not by this agent, or too long ago to be remembered.
   std::optional<BootTime> WhenSent(uint64_t agent_number, const v1::StatusId& echo);
 
@@ -39,12 +39,13 @@ class SentStatuses {
     uint64_t seq;
     BootTime at;
   };
+  uint64_t agent_number_ = 0;  // this agent's; 0: it has sent nothing
   uint64_t seq_ = 0;
   uint64_t first_of_session_ = 0;  // seq of the first status of this session
   std::deque<Sent> sent_;
   BootTime last_at_ = absl::InfinitePast();
   std::string last_digest_;
-  v1::StatusId echoed_;  // the newest that the coordinator has seen
+  uint64_t echoed_ = 0;  // seq of the newest that the coordinator has seen
   // Digests of what the coordinator of this session holds, from its newest directive; 0: nothing.
   uint64_t held_failure_texts_ = 0;
   uint64_t held_cannot_start_texts_ = 0;

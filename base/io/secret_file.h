@@ -42,9 +42,9 @@ struct SecretFile {
 };
 
 // Follows links that this user or root owns, and links of folders also if their folder's owner has made them.
-// FailedPrecondition: see CheckFile, or another user's link; other errors are those of the kernel. No message
-// contains the file's name, but the commands that they recommend do. May block for ever on a dead network file
-// system.
+// FailedPrecondition: see CheckFile, or another user's link; other errors are those of the kernel. A
+// message begins with no file's name; it has those of foreign links, and of the file in the command that it
+// recommends. May block for ever on a dead network file system.
 absl::StatusOr<SecretFile> ReadSecretFile(const std::string& path, FileKind kind, size_t max_bytes);
 
 // The second half of it, of a place that was found by Links::kEverywhere and is no foreign link. What has become a

@@ -5,6 +5,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "agent/discovery/sources.h"
+#include "base/ranges.h"
 #include "base/sidecar.h"
 
 namespace muster::cli {
@@ -30,6 +31,13 @@ std::string FromTo(Bounds<absl::Duration> bounds) {
 
 absl::StatusOr<std::string> Text(const std::string& text) {
   if (text.empty()) return absl::InvalidArgumentError("expected a value");
+  return text;
+}
+
+absl::StatusOr<std::string> ParseRole(const std::string& text) {
+  if (text.empty() || text.size() > kMaxShortText) {
+    return absl::InvalidArgumentError(absl::StrCat("expected a name of at most ", kMaxShortText, " bytes"));
+  }
   return text;
 }
 

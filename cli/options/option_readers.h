@@ -118,7 +118,8 @@ inline auto OneOf(const char* yes, const char* no) {
   return [yes, no](const std::string& text) { return ParseEither(text, yes, no); };
 }
 
-absl::StatusOr<std::string> Text(const std::string& text);  // any, but not empty
+absl::StatusOr<std::string> Text(const std::string& text);       // any, but not empty
+absl::StatusOr<std::string> ParseRole(const std::string& text);  // coordinators refuse a longer one
 absl::StatusOr<std::string> ParseSocketPath(const std::string& text);
 absl::StatusOr<std::string> ParseSource(const std::string& text);
 

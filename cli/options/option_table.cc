@@ -137,7 +137,7 @@ const std::vector<OptionSpec>& RunOptions() {
        "foreground, else none.",
        Into(&WorkerSettings::stdin_choice, Limited(ParseStdinChoice, LimitsFor("RANK", kGlobalRanks)))},
       {"role", "NAME", kWorkers, kPet | kMayBeEmpty, "Role name of this node's workers (ROLE_NAME).",
-       Into(&WorkerSettings::role, Text, "default")},
+       Into(&WorkerSettings::role, ParseRole, "default")},
       {"max-restarts", "N", kRestarts, kPet | kJob,
        "Maximum number of group restarts after worker failures, in the whole job. Default: 0; on a platform 3.",
        Into(&RestartSettings::max_restarts, Integer(kRestartCounts))},

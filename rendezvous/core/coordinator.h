@@ -73,7 +73,7 @@ class Coordinator {
 
   // learning.cc: what a status changes in the Job.
   void Learn(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out);
-  void LearnUse(BootTime now, bool was, Host& host, Effects* out);  // was: unusable
+  void LearnUse(BootTime now, bool was_unusable, Host& host, Effects* out);
   void LearnTimes(BootTime now, const v1::AgentStatus& status, Host& host);
   void LearnRounds(BootTime now, Host& host, Effects* out);
   void LearnGreaterRound(BootTime now, const v1::Round& last, Effects* out);
@@ -96,8 +96,9 @@ class Coordinator {
   void Forget(const std::string& host_id, Effects* out);
 
   // steps.cc: decisions.
-  void Decide(BootTime now, Effects* out);  // takes steps until nothing changes
-  bool Step(BootTime now, Effects* out);    // true: something changed
+  void Decide(BootTime now, Effects* out);         // takes steps until nothing changes
+  bool MaySayOfNodes(BootTime now, Effects* out);  // a line, of those that any node can cause
+  bool Step(BootTime now, Effects* out);           // true: something changed
   bool StepRecovering(BootTime now, Effects* out);
   bool RecoverRound(BootTime now, Effects* out);
   bool StepGathering(BootTime now, Effects* out);
@@ -117,6 +118,7 @@ class Coordinator {
   Random random_;
   Job job_;
   Allowance lines_on_nodes_{kNodeLinesBurst, kNodeLinesPerSecond};
+  Allowance lines_left_out_{1, kLeftOutLinesPerSecond};
   Directives directives_;
   Announcements announcements_;
   BootTime decided_at_ = absl::InfinitePast();

@@ -55,7 +55,17 @@ void GreatestRound::NoteLoss(BootTime at, std::string text, bool is_logged) {
 }
 
 void GreatestRound::NoteLostFailure(const v1::Failure& failure, const std::string& host_id, BootTime at) {
-  if (Same(failure.round(), id())) lost_failures.push_back({failure, host_id, at});
+  if (!Same(failure.round(), id())) return;
+  lost_failures.push_back({failure, host_id, at});
+  if (lost_failures.size() <= kMaxLostFailures) return;
+  const auto is_earlier = [](const SeenFailure& a, const SeenFailure& b) { return a.at < b.at; };
+  lost_failures.erase(std::max_element(lost_failures.begin(), lost_failures.end(), is_earlier));
+  ++more_lost_failures;
+}
+
+void GreatestRound::ForgetLostFailures() {
+  lost_failures.clear();
+  more_lost_failures = 0;
 }
 
 void GreatestRound::CorrectLostFailure(const std::string& host_id, const v1::Failure& failure, BootTime at) {

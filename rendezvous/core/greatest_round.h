@@ -20,6 +20,8 @@ namespace muster::rendezvous {
 // Whether a round is what the nodes report of it: testimony.h.
 enum class Belief { kOpen, kBelieved, kDoubted };
 
+inline constexpr size_t kMaxLostFailures = 64;
+
 struct GreatestRound {
   v1::Round round;       // without a node rank
   RestartLedger counts;  // as sent with it
@@ -53,8 +55,9 @@ struct GreatestRound {
   std::set<int> departed_after_success;
   std::set<int> proved_dead_after_success;  // of these, those whose processes are known to have ended
 
-  // Reports of members that are gone.
+  // Reports of members that are gone: the earliest ones, since each may have many KiB.
   std::vector<SeenFailure> lost_failures;
+  int more_lost_failures = 0;          // only counted
   bool lost_had_progressed = false;    // one had reported progress
   bool lost_watched_progress = false;  // one watched a progress file
 
@@ -78,6 +81,7 @@ struct GreatestRound {
   // The earliest one is kept. is_logged: the log has this text already.
   void NoteLoss(BootTime at, std::string text, bool is_logged = false);
   void NoteLostFailure(const v1::Failure& failure, const std::string& host_id, BootTime at);
+  void ForgetLostFailures();
   // A host that was taken for lost has returned, with an earlier estimate of when its failure happened.
   void CorrectLostFailure(const std::string& host_id, const v1::Failure& failure, BootTime at);
 };

@@ -83,8 +83,10 @@ void Host::TakeFacts() {
 
 void Host::ForgetDetailsOfVerdict() {
   if (!status.has_verdict()) return;
-  status.mutable_verdict()->clear_root_cause();
-  status.mutable_verdict()->clear_other_failures();
+  v1::Verdict kept;  // a message that is cleared keeps its memory
+  kept.set_exit_code(status.verdict().exit_code());
+  kept.set_digest(status.verdict().digest());
+  *status.mutable_verdict() = std::move(kept);
 }
 
 // A delayed status makes its failure look later than it was. A node whose clock runs fast makes it look earlier,

@@ -63,6 +63,7 @@ inline constexpr double kUseLinesPerSecond = 1.0 / 60;
 // The same of all nodes together, and of the deaths that they report: a node can come back under ever new names.
 inline constexpr double kNodeLinesBurst = 2'000;
 inline constexpr double kNodeLinesPerSecond = 1;
+inline constexpr double kLeftOutLinesPerSecond = 1.0 / 600;  // that such lines are left out
 
 struct Host {
   v1::AgentStatus status;  // the newest
@@ -87,7 +88,7 @@ struct Host {
   // Replaces the stored status by the newest one, but keeps the texts that this one leaves out.
   void Store(const v1::AgentStatus& newest);
   void TakeFacts();                  // those of the stored status
-  void ForgetDetailsOfVerdict();     // the Job has them, and they are many KiB
+  void ForgetDetailsOfVerdict();     // the Job has what it believes of them, and they are many KiB
   void NoteFailure(BootTime now);    // the stored status's, if it has one
   void NoteLossSign(BootTime when);  // the earliest one is kept
   // This process was stopped for that long: what happened meanwhile is not the host's fault.

@@ -61,13 +61,23 @@ void Coordinator::Learn(BootTime now, StreamId stream, const v1::AgentStatus& st
   host.ForgetDetailsOfVerdict();
 }
 
-void Coordinator::LearnUse(BootTime now, bool was, Host& host, Effects* out) {
+void Coordinator::LearnUse(BootTime now, bool was_unusable, Host& host, Effects* out) {
   const v1::AgentStatus& status = host.status;
-  const bool ends = !was && status.phase() == v1::PHASE_UNUSABLE,
-             begins = was && status.phase() == v1::PHASE_READY;
-  if ((!ends && !begins) || !host.use_lines.Take(now) || !lines_on_nodes_.Take(now)) return;
+  const bool ends = !was_unusable && status.phase() == v1::PHASE_UNUSABLE,
+             begins = was_unusable && status.phase() == v1::PHASE_READY;
+  if ((!ends && !begins) || !host.use_lines.Take(now) || !MaySayOfNodes(now, out)) return;
   if (ends) return Say(Severity::kWarning, WhyUnusable(status), out, {.event = events::kNodeUnusable});
   Say(Severity::kInfo, absl::StrCat(status.hostname(), " is usable again"), out, {.event = events::kNodeUsable});
+}
+
+// Whoever has the token can have any number of nodes, and so leave no line for the others: that is said.
+bool Coordinator::MaySayOfNodes(BootTime now, Effects* out) {
+  if (lines_on_nodes_.Take(now)) return true;
+  if (lines_left_out_.Take(now)) {
+    Say(Severity::kWarning,
+        "too many nodes are unusable, usable again or confirmed dead: some of these lines are left out", out);
+  }
+  return false;
 }
 
 void Coordinator::LearnTimes(BootTime now, const v1::AgentStatus& status, Host& host) {
@@ -188,7 +198,7 @@ void Coordinator::LearnProvedDeath(BootTime now, const v1::AgentStatus& successo
                  absl::StrCat(dead->Name(), " was lost: its main process and agent died; restarted ",
                               absl::FormatDuration(after), " after its last heartbeat"),
                  true, out);
-  } else if (lines_on_nodes_.Take(now)) {
+  } else if (MaySayOfNodes(now, out)) {
     Say(Severity::kInfo, absl::StrCat(dead->status.hostname(), ": its previous main process is confirmed dead"),
         out);
   }
@@ -212,12 +222,15 @@ void Coordinator::LearnVerdict(BootTime now, const Host& host, Effects* out) {
 }
 
 // No coordinator can have reached that verdict about the round of this one. So it ends the job, as any node may,
-// and accuses nobody.
+// and accuses nobody. That workers failed is believed: for them no platform retries the job.
 void Coordinator::ConcludeAsClaimed(BootTime now, const Host& host, Effects* out) {
   const v1::Verdict& verdict = host.status.verdict();
   const std::string why = verdict.reason().empty() ? "" : absl::StrCat(": ", Foreign(verdict.reason()));
-  ConcludeWith(now, verdict.exit_code(), absl::StrCat(host.status.hostname(), " says that the job has ended", why),
-               out);
+  v1::Verdict claimed;
+  claimed.set_exit_code(verdict.exit_code());
+  claimed.set_origin(verdict.origin() == "worker" ? "worker" : "muster");
+  claimed.set_reason(absl::StrCat(host.status.hostname(), " says that the job has ended", why));
+  Conclude(now, std::move(claimed), out);
 }
 
 // Anyone may end the job as failed, as a Ctrl-C does. A success must be one.

@@ -60,6 +60,7 @@ std::optional<v1::Verdict> VerdictAfterFailure(const Job& job, const RoundAccoun
   v1::Verdict verdict;
   verdict.set_origin("muster");
   SetRootCause(*round.cause, job.Failures(), &verdict);
+  verdict.set_more_failures(std::min(verdict.more_failures() + job.greatest.more_lost_failures, kMaxCount));
   verdict.set_exit_code(ExitCodeOf(*round.cause));
   if (job.ProgressIsWatched() && job.counts.idle_failures >= kMaxIdleFailures) {
     verdict.set_exit_code(kExitNoProgress);

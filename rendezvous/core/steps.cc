@@ -206,7 +206,7 @@ bool Coordinator::RecoverRound(BootTime now, Effects* out) {
   if (members.all_run) {
     Enter(State::kRunning, now, "all members of the round are back", out);
     job_.greatest.owned = job_.greatest.ever_owned = true;
-    job_.greatest.lost_failures.clear();
+    job_.greatest.ForgetLostFailures();
     return true;
   }
   if (now < AbsentAreAwaitedUntil(job_, members)) return false;

@@ -86,8 +86,9 @@ std::string DescribeFault(X509_STORE_CTX* context, bool as_client) {
   X509* const at_fault = X509_STORE_CTX_get_current_cert(context);
   const Validity validity = at_fault == nullptr ? Validity() : ValidityOf(at_fault);
   const bool is_own = X509_STORE_CTX_get_error_depth(context) == 0;
-  const char* const whose = is_own ? "" : "is of an authority that ";
-  const char* const mend = is_own ? "renew it" : "change to another authority (--tls-ca)";
+  const char* const whose = is_own ? "" : "is of an authority whose certificate ";
+  const char* const mend =
+      is_own ? "renew it" : "replace it, in --tls-ca or where it follows the certificate in --tls-cert";
   switch (fault) {
     case X509_V_ERR_CERT_HAS_EXPIRED:
       return absl::StrCat(whose, "has expired (it was valid until ", Date(validity.until), "): ", mend);
@@ -320,27 +321,30 @@ Owned<X509_STORE> StoreOf(const Chain& authorities) {
   return store;
 }
 
-// When the certificate and those beside it in its file are all valid.
-Validity ValidityOfChain(const Chain& chain) {
-  Validity validity;
-  for (const Owned<X509>& each : chain) validity = Both(validity, ValidityOf(each.get()));
-  return validity;
-}
+struct Lives {
+  Validity own;    // of the certificate and those that lead from it to the authority
+  Validity above;  // of the authority that vouches for them
+};
 
-// When the authority that vouches for them is valid. Of several that do, such as one that was renewed with its
-// key, the one that is valid for longest.
-Validity ValidityOfAuthority(const Chain& chain, const Chain& authorities) {
-  std::optional<Validity> longest;
+// verified: from the certificate to the authority. Other certificates in the files do not count. Of an authority
+// that was renewed with its key, the certificate that is valid for longest counts.
+Lives LivesOf(const STACK_OF(X509) * verified, const Chain& authorities) {
+  Lives lives;
+  const int last = sk_X509_num(verified) - 1;
+  for (int i = 0; i < std::max(last, 1); ++i) lives.own = Both(lives.own, ValidityOf(sk_X509_value(verified, i)));
+  if (last < 1) return lives;
+  X509* const top = sk_X509_value(verified, last);
+  lives.above = ValidityOf(top);
   for (const Owned<X509>& authority : authorities) {
-    if (X509_check_issued(authority.get(), chain.back().get()) != X509_V_OK) continue;
     const Validity its = ValidityOf(authority.get());
-    if (!longest || its.until > longest->until) longest = its;
+    if (its.until > lives.above.until && DigestOf(authority.get()) == DigestOf(top)) lives.above = its;
   }
-  return longest.value_or(Validity());
+  return lives;
 }
 
 // As the other ends will verify it.
-absl::Status VerifyOwn(const Chain& chain, X509_STORE* store, bool as_client, std::optional<absl::Time> now) {
+absl::StatusOr<Lives> VerifyOwn(const Chain& chain, const Chain& authorities, X509_STORE* store, bool as_client,
+                                std::optional<absl::Time> now) {
   const Owned<STACK_OF(X509)> between(sk_X509_new_null());
   for (size_t i = 1; i < chain.size(); ++i) sk_X509_push(between.get(), chain[i].get());
   const Owned<X509_STORE_CTX> context(X509_STORE_CTX_new());
@@ -352,7 +356,7 @@ absl::Status VerifyOwn(const Chain& chain, X509_STORE* store, bool as_client, st
   if (!now) X509_VERIFY_PARAM_set_flags(parameters, X509_V_FLAG_NO_CHECK_TIME);
   const bool good = X509_verify_cert(context.get()) == 1;
   ERR_clear_error();
-  if (good) return absl::OkStatus();
+  if (good) return LivesOf(X509_STORE_CTX_get0_chain(context.get()), authorities);
   return Wrong("--tls-cert", absl::StrCat("the certificate ", DescribeFault(context.get(), as_client)));
 }
 
@@ -381,8 +385,10 @@ absl::StatusOr<CertificateSet> MakeCertificateSet(const CertificateTexts& texts,
   ERR_clear_error();
   if (!same) return Wrong("--tls-key", "it is not the key of the certificate in --tls-cert: replace both");
   const Owned<X509_STORE> store = StoreOf(authorities);
-  RETURN_IF_ERROR(VerifyOwn(chain, store.get(), /*as_client=*/true, now));
-  if (role == TlsRole::kPrimary) RETURN_IF_ERROR(VerifyOwn(chain, store.get(), /*as_client=*/false, now));
+  ASSIGN_OR_RETURN(const Lives lives, VerifyOwn(chain, authorities, store.get(), /*as_client=*/true, now));
+  if (role == TlsRole::kPrimary) {
+    RETURN_IF_ERROR(VerifyOwn(chain, authorities, store.get(), /*as_client=*/false, now).status());
+  }
   if (!name.Admits(NamesOf(chain[0].get()), role)) {
     return Wrong(
         "--tls-cert",
@@ -396,10 +402,9 @@ absl::StatusOr<CertificateSet> MakeCertificateSet(const CertificateTexts& texts,
   ERR_clear_error();
   if (shared.server == nullptr || shared.client == nullptr) return taken;
   SSL_CTX_set_client_hello_cb(shared.server.get(), &CertificateProof::OnHello, nullptr);
-  const Validity own = ValidityOfChain(chain), above = ValidityOfAuthority(chain, authorities);
   return CertificateSet{.credentials = std::make_shared<OfCertificates>(std::move(shared)),
-                        .validity = Both(own, above),
-                        .authority_is_first = above.until < own.until,
+                        .validity = Both(lives.own, lives.above),
+                        .authority_ends_first = lives.above.until < lives.own.until,
                         .authorities = DigestsOf(authorities)};
 }
 

@@ -23,8 +23,8 @@ struct CertificateTexts {
 
 struct CertificateSet {
   std::shared_ptr<const Credentials> credentials;
-  Validity validity;                     // of the certificate and of an authority that vouches for it, together
-  bool authority_is_first = false;       // to end
+  Validity validity;  // of the certificate and of an authority that vouches for it, together
+  bool authority_ends_first = false;
   std::vector<std::string> authorities;  // a digest of each one's name and key, for comparisons
 };
 

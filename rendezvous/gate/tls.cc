@@ -251,7 +251,7 @@ class TlsCodec : public Codec {
     }
   }
 
-  // A vain attempt to read costs as much as a heartbeat.
+  // A read that finds nothing costs as much as a heartbeat.
   bool HasMore() const { return BIO_pending(from_peer_) > 0 || SSL_has_pending(ssl_.get()) == 1; }
 
   absl::Status WhyItFailed() const { return proof_->WhyRefused(ssl_.get(), Alert()); }

@@ -52,7 +52,7 @@ absl::StatusOr<MadeCredentials> CertificatesMade(const FileTexts& texts, const P
                             absl::FormatTime(absl::RFC3339_sec, set.validity.until, absl::UTCTimeZone())),
       .accepted = std::move(set.authorities),
       .are_certificates = true,
-      .authority_is_first = set.authority_is_first,
+      .authority_ends_first = set.authority_ends_first,
       .validity = set.validity};
 }
 
@@ -128,7 +128,7 @@ std::string WarningOnAge(const v1::NodeConfig& config, absl::Time now) {
   if (!first.ok() || !first->source.has_value()) return "";
   const MadeCredentials& made = first->made;
   const Age age = AgeOf(made.validity, now);
-  const std::optional<Note> note = NoteOnAge(first->source->name, made.validity, made.authority_is_first, age);
+  const std::optional<Note> note = NoteOnAge(first->source->name, made.validity, made.authority_ends_first, age);
   return note.has_value() ? note->text : "";
 }
 

@@ -34,12 +34,12 @@ constexpr char kNoAuthorityOfBefore[] =
 
 }  // namespace
 
-std::optional<Note> NoteOnAge(const std::string& name, const Validity& validity, bool authority_is_first,
+std::optional<Note> NoteOnAge(const std::string& name, const Validity& validity, bool authority_ends_first,
                               Age age) {
   const std::string until = absl::FormatTime(absl::RFC3339_sec, validity.until, absl::UTCTimeZone());
   const char* const what =
-      authority_is_first ? "the authority in --tls-ca that vouches for the certificate" : "the certificate";
-  const char* const mend = authority_is_first ? "change to another authority" : "renew it";
+      authority_ends_first ? "the authority in --tls-ca that vouches for the certificate" : "the certificate";
+  const char* const mend = authority_ends_first ? "renew it with its key, or change to another one" : "renew it";
   if (age == Age::kEnding) {
     return Note{Severity::kWarning, absl::StrCat(name, ": ", what, " is valid until ", until, ": ", mend,
                                                  " before; new files are taken up without a restart")};
@@ -77,7 +77,7 @@ CredentialNews::Outcome CredentialNews::OnTexts(const FileTexts& texts, absl::Ti
   }
   in_use_ = made->digest;
   validity_ = made->validity;
-  authority_is_first_ = made->authority_is_first;
+  authority_ends_first_ = made->authority_ends_first;
   age_said_ = Age::kGood;
   Outcome outcome{.next = std::move(made->credentials), .texts = texts, .notes = {}};
   outcome.notes.push_back(
@@ -94,7 +94,7 @@ CredentialNews::Outcome CredentialNews::OnTexts(const FileTexts& texts, absl::Ti
 std::vector<Note> CredentialNews::OnTime(absl::Time now) {
   const Age age = AgeOf(validity_, now);
   if (std::exchange(age_said_, age) == age) return {};
-  const std::optional<Note> note = NoteOnAge(source_.name, validity_, authority_is_first_, age);
+  const std::optional<Note> note = NoteOnAge(source_.name, validity_, authority_ends_first_, age);
   return note.has_value() ? std::vector<Note>{*note} : std::vector<Note>();
 }
 

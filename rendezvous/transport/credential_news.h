@@ -30,7 +30,7 @@ struct MadeCredentials {
   // What lets others in: the tokens, or a digest of each authority.
   std::vector<std::string> accepted = {};
   bool are_certificates = false;
-  bool authority_is_first = false;  // to end
+  bool authority_ends_first = false;
   Validity validity = {};
 };
 
@@ -44,7 +44,8 @@ struct CredentialSource {
 };
 
 // What to say of credentials at that age, and what to do; nullopt: nothing. name: that of their source.
-std::optional<Note> NoteOnAge(const std::string& name, const Validity& validity, bool authority_is_first, Age age);
+std::optional<Note> NoteOnAge(const std::string& name, const Validity& validity, bool authority_ends_first,
+                              Age age);
 
 class CredentialNews {
  public:
@@ -60,7 +61,7 @@ class CredentialNews {
         in_use_(in_use.digest),
         accepted_(in_use.accepted),
         validity_(in_use.validity),
-        authority_is_first_(in_use.authority_is_first) {}
+        authority_ends_first_(in_use.authority_ends_first) {}
 
   const CredentialSource& source() const { return source_; }
 
@@ -78,7 +79,7 @@ class CredentialNews {
   std::string in_use_;                  // digest
   std::vector<std::string> accepted_;   // by those in use
   Validity validity_;                   // of those in use
-  bool authority_is_first_;             // the same
+  bool authority_ends_first_;           // the same
   std::optional<std::string> warning_;  // of the newest reading; that of the first one was said at the start
   Age age_said_ = Age::kGood;
   FileTexts newest_;         // good or bad

@@ -131,8 +131,10 @@ void DrawFitness(Prng prng, Scenario& s) {
   s.fitness.has_setup = s.fitness.preflight_timeout > 0 && prng.Chance(30);
 }
 
-// From its own stream too.
-void DrawLies(Prng prng, Scenario& s) { s.unwelcome.lies_every = prng.Skewed(50 * kMillisecond, 5 * kSecond); }
+// From its own stream too. A job of one node listens nowhere.
+void DrawLies(Prng prng, Scenario& s) {
+  if (s.limits.lease > 0) s.unwelcome.lies_every = prng.Skewed(50 * kMillisecond, 5 * kSecond);
+}
 
 void DrawUnwelcome(Prng prng, Scenario& s) {
   if (prng.Chance(10)) s.unwelcome.strangers_every = prng.Skewed(50 * kMillisecond, 5 * kSecond);

@@ -5,6 +5,7 @@
 
 #include "agent/core/agent_core.h"
 #include "base/ids.h"
+#include "base/ranges.h"
 #include "tests/unit/agent/core/agent_core_fixture.h"
 
 namespace muster::agent {
@@ -432,7 +433,7 @@ TEST_F(AgentCoreTest, AMembersRankIsLearnedAfterTheRound) {
 }
 
 TEST_F(AgentCoreTest, AbsentNodesAreCountedOnlyBeyondTheNamedOnes) {
-  const auto said = [this](int absent) {
+  const auto said = [this](int absent, const std::string& name = "node 1") {
     AgentCore core(8);
     v1::HostStatus first = host_;
     *first.mutable_config() = core_.config();
@@ -441,7 +442,7 @@ TEST_F(AgentCoreTest, AbsentNodesAreCountedOnlyBeyondTheNamedOnes) {
     core.OnConnected(now_, "10.0.0.2", &effects_);
     v1::Directive wait = Directive(1);
     wait.mutable_wait()->set_reason("a reason");
-    if (absent > 0) wait.mutable_wait()->add_absent("node 1");
+    if (absent > 0) wait.mutable_wait()->add_absent(name);
     wait.mutable_wait()->set_absent_count(absent);
     Forget();
     core.OnDirective(now_, wait, &effects_);
@@ -453,6 +454,7 @@ TEST_F(AgentCoreTest, AbsentNodesAreCountedOnlyBeyondTheNamedOnes) {
   EXPECT_EQ(said(0).find("missing"), std::string::npos);
   EXPECT_NE(said(1).find("; missing: node 1"), std::string::npos);
   EXPECT_EQ(said(1).find(" more"), std::string::npos);
+  EXPECT_LT(said(1, std::string(kMaxLongText, 'x')).size(), 4 * kMaxReasonShown) << "at most three lines";
 }
 
 TEST_F(AgentCoreTest, ASpareIsToldItsPlaceInLine) {

@@ -530,6 +530,16 @@ TEST_F(AgentCoreTest, ARefusalThatDoesNotGoOnIsForgotten) {
   EXPECT_FALSE(IsToldToExit());
 }
 
+TEST_F(AgentCoreTest, ANodeThatIsNotRefusedAnyMoreSaysWhenItGivesUp) {
+  core_.OnDisconnected(now_, "the token is wrong", 77, &effects_);
+  Pass(kRefusalPatience);
+  core_.OnDisconnected(now_, "connection refused", 0, &effects_);
+  Forget();
+  Pass(absl::Seconds(10));
+  EXPECT_THAT(Took<Note>().back().text,
+              testing::HasSubstr("connection refused; gives up after 10m (--join-timeout)"));
+}
+
 // A node with two tokens is refused for good at every second attempt.
 TEST_F(AgentCoreTest, AnAttemptWithTheOtherTokenIsNoEndOfRefusals) {
   for (const BootTime until = now_ + kRefusalPatience + kTick; now_ <= until;) {

@@ -117,16 +117,33 @@ TEST(SentStatusesTest, OnlyThisAgentsStatusesCount) {
   sent.Stamp(kStart, 2, "digest", &status);
   EXPECT_EQ(status.id().seq(), 1u);
   EXPECT_EQ(status.id().agent_number(), 2u);
-  EXPECT_FALSE(sent.SessionIsSeen(2));
+  EXPECT_FALSE(sent.SessionIsSeen());
   v1::Directive directive;
+  directive.mutable_echo()->set_agent_number(1);
+  directive.mutable_echo()->set_seq(1);
+  sent.OnDirective(directive);
+  EXPECT_FALSE(sent.SessionIsSeen()) << "another agent's";
   *directive.mutable_echo() = status.id();
   sent.OnDirective(directive);
-  EXPECT_TRUE(sent.SessionIsSeen(2));
-  EXPECT_FALSE(sent.SessionIsSeen(3));
+  EXPECT_TRUE(sent.SessionIsSeen());
   EXPECT_EQ(sent.WhenSent(2, status.id()), kStart);
   EXPECT_EQ(sent.WhenSent(3, status.id()), std::nullopt);
   sent.BeginSession();
-  EXPECT_FALSE(sent.SessionIsSeen(2)) << "the new session has seen nothing";
+  EXPECT_FALSE(sent.SessionIsSeen()) << "the new session has seen nothing";
+}
+
+TEST(SentStatusesTest, AnEchoOfAStatusThatWasNotSentIsIgnored) {
+  SentStatuses sent;
+  v1::AgentStatus status;
+  sent.BeginSession();
+  sent.Stamp(kStart, 2, "digest", &status);
+  v1::Directive directive;
+  directive.mutable_echo()->set_agent_number(2);
+  directive.mutable_echo()->set_seq(uint64_t{1} << 60);
+  sent.OnDirective(directive);
+  sent.BeginSession();
+  EXPECT_FALSE(sent.SessionIsSeen());
+  EXPECT_FALSE(sent.IsSeen(1));
 }
 
 TEST(SentStatusesTest, TextsAreLeftOutOnceTheSessionsCoordinatorHoldsThem) {

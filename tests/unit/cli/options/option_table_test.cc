@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "base/ranges.h"
 #include "base/status_macros.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/help.h"
@@ -62,6 +63,12 @@ TEST(OptionTable, AValueForTheAgentGoesIntoTheConfiguration) {
   EXPECT_EQ(LineOf(*given, "exclude-for").origin, "--exclude-for");
   EXPECT_EQ(given->config.scale_up(), v1::NodeConfig::SCALE_UP_NEVER);
   EXPECT_EQ(LineOf(*given, "scale-up").value, "never");
+}
+
+TEST(OptionTable, ARoleIsNoLongerThanACoordinatorTakes) {
+  EXPECT_TRUE(Read({"--role", std::string(kMaxShortText, 'x'), "t.py"}).ok());
+  const absl::Status too_long = Read({"--role", std::string(kMaxShortText + 1, 'x'), "t.py"}).status();
+  EXPECT_THAT(std::string(too_long.message()), EndsWith("expected a name of at most 1024 bytes"));
 }
 
 TEST(OptionTable, ADefaultYieldsToTheRendezvousConf) {

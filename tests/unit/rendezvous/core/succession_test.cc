@@ -150,6 +150,20 @@ TEST(GreatestRoundTest, AFailureOfAnotherRoundIsNotKept) {
   EXPECT_TRUE(greatest.lost_failures.empty());
 }
 
+TEST(GreatestRoundTest, OfManyFailuresOfLostHostsTheEarliestAreKept) {
+  GreatestRound greatest;
+  v1::Failure failure;
+  for (size_t i = 0; i < 2 * kMaxLostFailures; ++i) {
+    const absl::Duration at = absl::Seconds(i % 2 == 0 ? 1'000 - static_cast<int>(i) : static_cast<int>(i));
+    greatest.NoteLostFailure(failure, "h", kStart + at);
+  }
+  EXPECT_EQ(greatest.lost_failures.size(), kMaxLostFailures);
+  EXPECT_EQ(greatest.more_lost_failures, static_cast<int>(kMaxLostFailures));
+  for (const SeenFailure& seen : greatest.lost_failures) EXPECT_LT(seen.at, kStart + absl::Seconds(500));
+  greatest.ForgetLostFailures();
+  EXPECT_EQ(greatest.more_lost_failures, 0);
+}
+
 TEST(GreatestRoundTest, AnEarlierEstimateCorrectsALostHostsFailure) {
   GreatestRound greatest;
   v1::Failure failure;

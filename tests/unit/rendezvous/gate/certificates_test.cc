@@ -270,7 +270,7 @@ TEST(CertificateSetTest, AGoodOneIsValidAsLongAsAllOfItsChain) {
     ASSERT_TRUE(set.ok()) << set.status();
     EXPECT_EQ(set->validity.from, from + absl::Hours(1));
     EXPECT_EQ(set->validity.until, std::min(until, until + more));
-    EXPECT_EQ(set->authority_is_first, more > absl::ZeroDuration());
+    EXPECT_EQ(set->authority_ends_first, more > absl::ZeroDuration());
   }
 }
 
@@ -288,6 +288,22 @@ TEST(CertificateSetTest, AnAuthorityThatIsRenewedWithItsKeyIsTheSame) {
     ASSERT_TRUE(set.ok()) << set.status();
     EXPECT_GT(set->validity.until, absl::Now());
     EXPECT_EQ(set->authorities.at(0), set->authorities.at(1));
+  }
+}
+
+TEST(CertificateSetTest, WhatElseIsInTheCertificatesFileDoesNotCount) {
+  CertificateWish wish{.from = absl::Now() - absl::Hours(4), .until = absl::Now() - absl::Hours(1)};
+  wish.authority = true;
+  const MadeCertificate old = MakeCertificate(wish, nullptr);
+  const absl::Time until = absl::FromUnixSeconds(absl::ToUnixSeconds(absl::Now() + absl::Hours(5)));
+  const std::string renewed = Renewed(old, until);
+  const CertificateTexts texts = Texts({}, old);
+  for (const std::string& beside : {old.cert, MakeAuthority().cert}) {
+    const auto set = MakeCertificateSet({.cert = texts.cert + beside, .key = texts.key, .ca = renewed}, Name(),
+                                        TlsRole::kPrimary, std::nullopt);
+    ASSERT_TRUE(set.ok()) << set.status();
+    EXPECT_EQ(set->validity.until, until);
+    EXPECT_TRUE(set->authority_ends_first);
   }
 }
 

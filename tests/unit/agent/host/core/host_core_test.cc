@@ -47,6 +47,19 @@ TEST_F(HostCoreTest, StartsNeedALeaseThatIsNotAboutToEnd) {
   EXPECT_TRUE(Took<SpawnWorkers>().empty());
 }
 
+// A coordinator that is not what it should be can give such an order with each heartbeat.
+TEST_F(HostCoreTest, ARoundThatTheLeaseForbidsIsNamedOnce) {
+  for (const uint64_t number : {1, 1, 1, 2}) {
+    v1::HostDirective directive = Directive(absl::Seconds(3));
+    *directive.mutable_start() = Round(number);
+    Give(directive);
+  }
+  const std::vector<Note> notes = Took<Note>();
+  ASSERT_EQ(notes.size(), 2u);
+  EXPECT_NE(notes[0].text, notes[1].text);
+  EXPECT_NE(notes[1].text.find("not started: the lease has ended"), std::string::npos);
+}
+
 TEST_F(HostCoreTest, AFailureStopsTheSiblingsAndIsReported) {
   Run(1);
   Forget();
