@@ -283,6 +283,10 @@ std::string WhyImpossible(const v1::Round& round) {
   return IsHostText(round.master().host()) ? "" : "an address with characters that none has";
 }
 
+int64_t WireMilliseconds(absl::Duration time) {
+  return std::clamp(absl::ToInt64Milliseconds(time), -kMaxAge, kMaxAge);
+}
+
 std::string OutOfRange(const v1::AgentStatus& status) {
   if (std::string found = Check(status); !found.empty()) return found;
   return FirstOf({TooLarge("AgentStatus.failure", status.failure(), kMaxFailureBytes),

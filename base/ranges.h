@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "muster/v1/rendezvous.pb.h"
 
 namespace muster {
@@ -55,6 +56,10 @@ const std::vector<Range>& Ranges();
 // message that is larger than any of theirs; empty: there is none. The value of a text is not shown.
 std::string OutOfRange(const v1::AgentStatus& status);
 std::string OutOfRange(const v1::Directive& directive);
+
+// An age, or a rest of time, as the fields of that kind take it. What others reported may have been at the end of
+// the range already, and has grown since.
+int64_t WireMilliseconds(absl::Duration time);
 
 // Describes a contradiction within a round whose fields are in their ranges, as a clause; empty: there is none.
 // Agents and coordinators check the same, since an agent would report to the next coordinator what it took from

@@ -228,7 +228,9 @@ void AgentCore::OnLocalAddress(BootTime now, const std::string& address, Effects
 
 void AgentCore::OnDisconnected(BootTime now, const std::string& why, int refused_code, Effects* out) {
   if (finished_) return;
-  if (link_.up()) Say(Severity::kWarning, why, out, {.event = events::kCoordinatorLost});
+  if (link_.up() && link_lines_.Take(now)) {
+    Say(Severity::kWarning, why, out, {.event = events::kCoordinatorLost});
+  }
   link_.Down(why, now + delays_.Next(Turn()));
   if (IsAnotherJobs(refused_code)) return link_.Down(why, now + delays_.AfterRefusal(now, Turn()));
   delays_.NoteNotRefused();

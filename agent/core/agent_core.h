@@ -27,7 +27,9 @@ namespace muster::agent {
 
 inline constexpr absl::Duration kTick = absl::Milliseconds(100);  // OnTick is called at least this often
 inline constexpr absl::Duration kMaxCountedSilence = absl::Milliseconds(250);
-inline constexpr size_t kMaxReasonShown = 4096;                         // bytes; a coordinator's own are shorter
+inline constexpr size_t kMaxReasonShown = 4096;  // bytes; a coordinator's own are shorter
+inline constexpr double kLinkLinesBurst = 20,
+                        kLinkLinesPerSecond = 0.1;                      // that the coordinator is lost, and found
 inline constexpr double kStopLinesBurst = 20, kStopLinesPerSecond = 1;  // about orders to stop
 inline constexpr absl::Duration kDefaultBeat = absl::Milliseconds(500);
 inline constexpr absl::Duration kConnectLimit = absl::Seconds(5);   // time limit of one attempt
@@ -203,6 +205,7 @@ class AgentCore {
 
   WaitingLine waiting_;
   Allowance stop_lines_{kStopLinesBurst, kStopLinesPerSecond};
+  Allowance link_lines_{kLinkLinesBurst, kLinkLinesPerSecond};
 };
 
 using AgentDriver = CoreDriver<AgentCore, Effect>;

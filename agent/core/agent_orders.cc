@@ -56,7 +56,7 @@ void AgentCore::OnDirective(BootTime now, const v1::Directive& directive, Effect
   if (directive.has_refused()) return OnRefused(now, directive.refused(), out);
   if (directive.protocol() != kProtocol) return OnOtherProtocol(now, directive.protocol(), out);
   if (!IsNewer(directive)) return;
-  if (link_.TakeReturn() && !config_.single_node()) {
+  if (link_.TakeReturn() && !config_.single_node() && link_lines_.Take(now)) {
     Say(Severity::kInfo,
         absl::StrCat("agent ", host_.agent_number(), " has reconnected to the coordinator at ",
                      ToString(config_.primary())),
@@ -161,7 +161,9 @@ void AgentCore::ApplyOrder(BootTime now, const v1::Directive& directive, Effects
 
 void AgentCore::ApplyStop(BootTime now, const v1::Stop& stop, Effects* out) {
   const std::string cause = CutUtf8(stop.cause(), kMaxReasonShown);
-  if (Compare(stop.round(), memory_.stopped()) > 0) {
+  // A coordinator stops what this node has been told of. Any other number would keep it from all rounds below.
+  const bool is_known = Compare(stop.round(), memory_.last().id()) <= 0;
+  if (is_known && Compare(stop.round(), memory_.stopped()) > 0) {
     *memory_.mutable_stopped() = stop.round();
     if (stop_lines_.Take(now)) {
       Say(memory_.served() ? Severity::kDebug : Severity::kInfo, absl::StrCat("stopping workers: ", cause), out,

@@ -3,6 +3,7 @@
 #include "agent/core/agent_core.h"
 #include "agent/core/container_end.h"
 #include "base/ids.h"
+#include "base/ranges.h"
 
 namespace muster::agent {
 
@@ -82,15 +83,15 @@ void AgentCore::DescribeRound(BootTime now, v1::AgentStatus* status) const {
   if (!IsSet(stored.last().id())) return;
   v1::Round* last = status->mutable_last();
   *last = stored.last();
-  const int64_t since_told_ms = absl::ToInt64Milliseconds(now - FromBootNanos(stored.last_told_boot_ns()));
-  last->set_age_ms(since_told_ms);
-  for (int64_t& age : *last->mutable_loss_ages_ms()) age += since_told_ms;
-  for (int64_t& age : *last->mutable_failure_ages_ms()) age += since_told_ms;
-  for (v1::Exclusion& exclusion : *last->mutable_excluded())
-    exclusion.set_left_ms(exclusion.left_ms() - since_told_ms);
+  const absl::Duration since_told = now - FromBootNanos(stored.last_told_boot_ns());
+  last->set_age_ms(WireMilliseconds(since_told));
+  const auto later = [since_told](int64_t ms) { return WireMilliseconds(absl::Milliseconds(ms) + since_told); };
+  for (int64_t& age : *last->mutable_loss_ages_ms()) age = later(age);
+  for (int64_t& age : *last->mutable_failure_ages_ms()) age = later(age);
+  for (v1::Exclusion& exclusion : *last->mutable_excluded()) exclusion.set_left_ms(-later(-exclusion.left_ms()));
   if (last->has_primary_ended()) {
     const absl::Duration age = now - FromBootNanos(stored.primary_ended_boot_ns());
-    last->mutable_primary_ended()->set_age_ms(absl::ToInt64Milliseconds(absl::Ceil(age, absl::Milliseconds(1))));
+    last->mutable_primary_ended()->set_age_ms(WireMilliseconds(absl::Ceil(age, absl::Milliseconds(1))));
   }
   status->set_progressed(StartedLast(host_) && host_.progressed());
   status->set_outcome(StartedLast(host_) ? host_.outcome() : v1::OUTCOME_TOLD);

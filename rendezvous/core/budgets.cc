@@ -94,17 +94,22 @@ void RestartLedger::WriteAgesTo(BootTime now, v1::Round* round) const {
   round->clear_loss_ages_ms();
   const size_t skipped = losses.size() > kMaxLossAges ? losses.size() - kMaxLossAges : 0;
   for (size_t i = skipped; i < losses.size(); ++i) {
-    round->add_loss_ages_ms(absl::ToInt64Milliseconds(now - losses[i]));
+    round->add_loss_ages_ms(WireMilliseconds(now - losses[i]));
   }
   round->clear_failure_ages_ms();
-  for (BootTime failure : failure_times) round->add_failure_ages_ms(absl::ToInt64Milliseconds(now - failure));
+  for (BootTime failure : failure_times) round->add_failure_ages_ms(WireMilliseconds(now - failure));
   round->clear_excluded();
   for (const auto& [host_id, until] : excluded) {
     v1::Exclusion* exclusion = round->add_excluded();
     exclusion->set_host_id(host_id);
     // Rounded up: as long as the exclusion lasts, the rest is not 0.
-    exclusion->set_left_ms(absl::ToInt64Milliseconds(absl::Ceil(until - now, absl::Milliseconds(1))));
+    exclusion->set_left_ms(WireMilliseconds(absl::Ceil(until - now, absl::Milliseconds(1))));
   }
+}
+
+void RestartLedger::LimitExclusions(BootTime now, const CoordinatorOptions& options) {
+  if (options.exclude_after == 0) excluded.clear();
+  for (auto& [host_id, until] : excluded) until = std::min(until, now + options.exclude_for);
 }
 
 RestartLedger RestartLedger::ReadFrom(const v1::Round& round, BootTime now) {

@@ -54,6 +54,8 @@ struct RestartLedger {
   void WriteTo(BootTime now, v1::Round* round) const;
   void WriteAgesTo(BootTime now, v1::Round* round) const;  // only the fields that change with time
   static RestartLedger ReadFrom(const v1::Round& round, BootTime now);
+  // What a node reports excludes nobody for longer than this job does.
+  void LimitExclusions(BootTime now, const CoordinatorOptions& options);
 
  private:
   void NoteFailure(const RoundResult& round, const CoordinatorOptions& options);

@@ -143,6 +143,7 @@ std::string Host::WhyItLeft() const {
 // cannot be ended.
 std::string WhyUnusable(const v1::AgentStatus& status) {
   const std::string& why = status.trouble();
+  if (why.empty()) return absl::StrCat(status.hostname(), " is unusable");
   return status.live_workers() == 0 ? why : absl::StrCat(status.hostname(), " is unusable: ", why);
 }
 

@@ -124,8 +124,9 @@ void Coordinator::LearnGreaterRound(BootTime now, const v1::Round& last, Effects
       other.part.lost_at = absl::InfiniteFuture();
     }
   }
-  if (job_.MadeItsRound()) return;  // it has kept the counts itself
+  if (greatest.is_ours) return;  // it has kept the counts itself
   RestartLedger seen = RestartLedger::ReadFrom(last, now);
+  seen.LimitExclusions(now, job_.options);
   greatest.counts = greatest.counts.MergedWith(seen);
   // The greater round is another coordinator's; the next round of this one follows it.
   seen.restart_count = std::min(seen.restart_count + (greatest.owned ? 1 : 0), kMaxCount);
@@ -217,12 +218,13 @@ void Coordinator::LearnVerdict(BootTime now, const Host& host, Effects* out) {
   }
   if (host.status.at_primary()) return Conclude(now, verdict, out);
   if (BringsSuccess(host.status)) return LearnSuccess(now, host);
-  if (job_.MadeItsRound()) return ConcludeAsClaimed(now, host, out);
+  if (job_.greatest.is_ours) return ConcludeAsClaimed(now, host, out);
   Conclude(now, verdict, out);
 }
 
-// No coordinator can have reached that verdict about the round of this one. So it ends the job, as any node may,
-// and accuses nobody. That workers failed is believed: for them no platform retries the job.
+// No other coordinator can have reached that verdict about the round that this one has made; and of another round,
+// which may be a liar's, it has seen nothing. So it ends the job, as any node may, and accuses nobody. That
+// workers failed is believed: for them no platform retries the job.
 void Coordinator::ConcludeAsClaimed(BootTime now, const Host& host, Effects* out) {
   const v1::Verdict& verdict = host.status.verdict();
   const std::string why = verdict.reason().empty() ? "" : absl::StrCat(": ", Foreign(verdict.reason()));

@@ -80,7 +80,7 @@ namespace {
 
 void AddOther(const v1::Failure& failure, v1::Verdict* verdict) {
   if (verdict->other_failures_size() >= kMaxOtherFailures) {
-    verdict->set_more_failures(verdict->more_failures() + 1);
+    verdict->set_more_failures(std::min(verdict->more_failures() + 1, kMaxCount));
     return;
   }
   v1::Failure* brief = verdict->add_other_failures();

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/allowance.h"
 #include "base/check.h"
 #include "base/crypto/openssl_start.h"
 #include "base/tokens.h"
@@ -24,8 +25,11 @@ using Keys = std::vector<GateKey>;
 constexpr char kCipher[] = "TLS_AES_128_GCM_SHA256";  // a key belongs to one hash function
 constexpr std::array<unsigned char, 2> kCipherCode = {0x13, 0x01};
 constexpr char kGroup[] = "X25519";
-constexpr size_t kReadBytes = 16 * 1024;            // a TLS record has no more
-constexpr size_t kMaxHandshakeBytes = 8 * 1024;     // with a key; an agent's has less than 1 KiB
+constexpr size_t kReadBytes = 16 * 1024;         // a TLS record has no more
+constexpr size_t kMaxHandshakeBytes = 8 * 1024;  // with a key; an agent's has less than 1 KiB
+// After the handshake. Each record takes some microseconds, though it be empty. An agent's frame has one
+// (frame_guard.h).
+constexpr double kRecordBurst = 500, kRecordsPerSecond = 1'000;
 constexpr int kAlertOffset = SSL_AD_REASON_OFFSET;  // of the reason of an error that is an alert of the peer
 constexpr std::string_view kBindingLabel = "EXPORTER-muster-attach";  // RFC 8446, section 7.5
 constexpr size_t kBindingBytes = 32;
@@ -156,6 +160,8 @@ class TlsCodec : public Codec {
     to_peer_ = BIO_new(BIO_s_mem());
     MUSTER_CHECK(from_peer_ != nullptr && to_peer_ != nullptr, "OpenSSL makes a buffer");
     SSL_set_bio(ssl_.get(), from_peer_, to_peer_);  // owns both
+    SSL_set_msg_callback(ssl_.get(), &CountRecord);
+    SSL_set_msg_callback_arg(ssl_.get(), this);
     is_server_ ? SSL_set_accept_state(ssl_.get()) : SSL_set_connect_state(ssl_.get());
   }
   TlsCodec(const TlsCodec&) = delete;
@@ -163,7 +169,7 @@ class TlsCodec : public Codec {
 
   absl::Status Start(std::string* out) override { return is_server_ ? absl::OkStatus() : GoOn(out); }
 
-  absl::Status FromPeer(BootTime /*now*/, std::string_view bytes, std::string* plain, std::string* out) override {
+  absl::Status FromPeer(BootTime now, std::string_view bytes, std::string* plain, std::string* out) override {
     if (!ready_) {
       if (absl::Status status = CheckStart(bytes, out); !status.ok()) return status;
     }
@@ -174,7 +180,7 @@ class TlsCodec : public Codec {
     if (!ready_) {
       if (absl::Status status = GoOn(out); !status.ok() || !ready_) return status;
     }
-    return Read(plain, out);
+    return Read(now, plain, out);
   }
 
   absl::Status ToPeer(std::string_view plain, std::string* out) override {
@@ -229,12 +235,25 @@ class TlsCodec : public Codec {
     return proved;
   }
 
-  absl::Status Read(std::string* plain, std::string* out) {
+  static void CountRecord(int is_written, int /*version*/, int type, const void* /*bytes*/, size_t /*size*/,
+                          SSL* /*ssl*/, void* self) {
+    if (is_written == 0 && type == SSL3_RT_HEADER) ++static_cast<TlsCodec*>(self)->new_records_;
+  }
+
+  // OpenSSL returns after each record, also if it has none of what is asked for (see MakeTlsContext).
+  absl::Status Read(BootTime now, std::string* plain, std::string* out) {
     std::array<char, kReadBytes> buffer;
     while (true) {
       ERR_clear_error();
       size_t got = 0;
+      new_records_ = 0;
       const int result = SSL_read_ex(ssl_.get(), buffer.data(), buffer.size(), &got);
+      const bool took_record = new_records_ > 0;
+      for (; new_records_ > 0; --new_records_) {
+        if (!records_.Take(now))
+          return absl::ResourceExhaustedError(
+              absl::StrCat("it sent more than ", kRecordsPerSecond, " TLS records a second"));
+      }
       if (result == 1) {
         plain->append(buffer.data(), got);
         accepted_ = true;
@@ -245,7 +264,9 @@ class TlsCodec : public Codec {
       const int error = SSL_get_error(ssl_.get(), result);
       Collect(out);
       ended_ = error == SSL_ERROR_ZERO_RETURN;  // the end of the connection follows
-      if (ended_ || error == SSL_ERROR_WANT_READ) return absl::OkStatus();
+      if (ended_) return absl::OkStatus();
+      if (error == SSL_ERROR_WANT_READ && took_record) continue;
+      if (error == SSL_ERROR_WANT_READ) return absl::OkStatus();
       // A client's handshake is over before the server has checked what it shows (RFC 8446, section 4.4.2.4).
       return is_server_ || accepted_ || Alert() == 0 ? OpenSslFault("decrypting") : WhyItFailed();
     }
@@ -277,6 +298,8 @@ class TlsCodec : public Codec {
   bool ended_ = false;     // the peer sends nothing more
   bool accepted_ = false;  // the peer has sent something after its handshake
   size_t received_ = 0;    // bytes before it was ready
+  int new_records_ = 0;    // in the newest call of OpenSSL
+  Allowance records_{kRecordBurst, kRecordsPerSecond};
 };
 
 }  // namespace
@@ -287,7 +310,8 @@ std::shared_ptr<SSL_CTX> MakeTlsContext(const SSL_METHOD* method) {
   MUSTER_CHECK(context != nullptr, "OpenSSL makes a context");
   SSL_CTX_set_options(context.get(), SSL_OP_NO_TICKET);
   SSL_CTX_set_mode(context.get(), SSL_MODE_RELEASE_BUFFERS);
-  SSL_CTX_set_read_ahead(context.get(), 1);  // one read for each record, not two
+  SSL_CTX_clear_mode(context.get(), SSL_MODE_AUTO_RETRY);  // nothing is read that the codec has not counted
+  SSL_CTX_set_read_ahead(context.get(), 1);                // one read for each record, not two
   SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
   const bool set = SSL_CTX_set_min_proto_version(context.get(), TLS1_3_VERSION) == 1 &&
                    SSL_CTX_set_max_proto_version(context.get(), TLS1_3_VERSION) == 1 &&

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/exit_codes.h"
 #include "base/ids.h"
+#include "base/ranges.h"
 #include "rendezvous/core/admission.h"
 #include "tests/simulation/cluster.h"
 
@@ -59,6 +60,9 @@ void Invariants::OnDirectiveSent(const CoordinatorHome& home, const HostProcess&
                                  const v1::Directive& directive, bool arrives) {
   if (const size_t size = ReasonOf(directive).size(); size > kLongestReason) {
     return Fail(5, absl::StrCat(to.id(), " gets a reason of ", size, " bytes"));
+  }
+  if (const std::string why = OutOfRange(directive); !why.empty()) {
+    return Fail(5, absl::StrCat(to.id(), " gets what no agent obeys: ", why));
   }
   if (directive.has_refused()) return CheckRefusal(to, directive.refused());  // it says nothing of the job
   CoordinatorRecord& record = coordinators_[home.id];

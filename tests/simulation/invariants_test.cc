@@ -7,6 +7,7 @@
 #include <csignal>
 #include <memory>
 
+#include "base/ranges.h"
 #include "tests/simulation/cluster.h"
 
 namespace muster::simulation {
@@ -627,6 +628,18 @@ TEST_F(InvariantsTest, AnUnboundedReasonIsReported) {
   directive.mutable_wait()->set_reason(std::string(10000, 'x'));
   Send(*home_, b_, directive);
   ExpectReport("invariant 5: b gets a reason of 10000 bytes");
+}
+
+TEST_F(InvariantsTest, ADirectiveThatNoAgentObeysIsReported) {
+  v1::Directive directive;
+  directive.mutable_wait();
+  directive.mutable_greatest()->add_loss_ages_ms(kMaxAge);
+  Send(*home_, b_, directive);
+  ExpectLawful();
+  directive.mutable_greatest()->add_loss_ages_ms(kMaxAge + 1);
+  Send(*home_, b_, directive);
+  ExpectReport(absl::StrCat("invariant 5: b gets what no agent obeys: Round.loss_ages_ms is ", kMaxAge + 1,
+                            ", not 0 to ", kMaxAge));
 }
 
 TEST_F(InvariantsTest, AnExitWithoutAVerdictIsReported) {

@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/ids.h"
+#include "base/ranges.h"
 #include "rendezvous/core/testimony.h"
 
 namespace muster::simulation {
@@ -18,6 +19,14 @@ bool SomeoneKnowsARound(const CoordinatorHome& home) {
   return std::any_of(hosts.begin(), hosts.end(), [](const auto& entry) {
     return !absl::StartsWith(entry.first, "liar-") && entry.second.status.last().has_node_rank();
   });
+}
+
+// As old as may be, of the same losses and failures.
+void DrawOldTimes(v1::Round* round) {
+  round->set_age_ms(kMaxAge);
+  for (int64_t& age : *round->mutable_loss_ages_ms()) age = kMaxAge;
+  for (int64_t& age : *round->mutable_failure_ages_ms()) age = kMaxAge;
+  for (v1::Exclusion& exclusion : *round->mutable_excluded()) exclusion.set_left_ms(-kMaxAge);
 }
 
 }  // namespace
@@ -113,6 +122,7 @@ v1::Round Liars::DrawRound(const CoordinatorHome& home, const Liar& liar) {
   }
   if (prng_.Chance(80))
     round.set_node_rank(static_cast<int>(prng_.Below(static_cast<uint64_t>(round.node_count()))));
+  if (prng_.Chance(20)) DrawOldTimes(&round);
   if (prng_.Chance(50)) round.set_members(rendezvous::MembersDigest({{round.node_rank(), liar.host_id}}));
   return round;
 }

@@ -377,6 +377,45 @@ TEST_F(AgentCoreTest, AHolderElsewhereIsNotProbed) {
   EXPECT_TRUE(Took<Probe>().empty());
 }
 
+TEST_F(AgentCoreTest, AStopOfARoundThatNobodyToldOfForbidsNoRound) {
+  Connected();
+  v1::Directive stop = Directive(5);
+  stop.mutable_stop()->mutable_round()->set_number(uint64_t{1} << 60);
+  Give(stop);
+  Give(Run(6, 1));
+  EXPECT_EQ(LastOrder().start().id().number(), 1u);
+}
+
+TEST_F(AgentCoreTest, ACoordinatorThatComesAndGoesDoesNotFillTheLog) {
+  int lines = 0;
+  for (int i = 0; i < 1000; ++i) {
+    Connected();
+    Give(Directive(static_cast<uint64_t>(i) + 1));
+    core_.OnDisconnected(now_, "away", 0, &effects_);
+    Pass(kTick);
+    for (const Note& note : Took<Note>()) {
+      lines += note.subject.event == events::kCoordinatorLost || note.subject.event == events::kCoordinatorFound;
+    }
+    Forget();
+  }
+  EXPECT_GE(lines, 10);
+  EXPECT_LE(lines, kLinkLinesBurst + 100 * kLinkLinesPerSecond + 1) << "in 100 s";
+}
+
+TEST_F(AgentCoreTest, ATimeThatWasOldAlreadyStaysWithinItsRange) {
+  Connected();
+  v1::Directive run = Run(5, 1);
+  run.mutable_run()->add_loss_ages_ms(kMaxAge);
+  run.mutable_run()->add_failure_ages_ms(kMaxAge);
+  run.mutable_run()->add_excluded()->set_left_ms(-kMaxAge);
+  Give(run);
+  HostApplies();
+  Pass(absl::Seconds(5));
+  const v1::AgentStatus status = Took<SendToCoordinator>().back().status;
+  EXPECT_EQ(status.last().failure_ages_ms_size(), 1);
+  EXPECT_EQ(OutOfRange(status), "");
+}
+
 TEST_F(AgentOfAnotherRoleTest, TheReasonForWaitingNamesWhoIsMissingOnThePrimaryOnly) {
   const auto said = [this](bool serves, bool alone) {
     AgentCore core = ConnectedCore(serves, [&](v1::NodeConfig* config) { config->set_coordinator_alone(alone); });

@@ -363,6 +363,84 @@ TEST(CoordinatorLies, ANodeThatComesBackWithoutEndDoesNotFillTheLog) {
   EXPECT_EQ(c.Said("some of these lines are left out"), 1);
 }
 
+// What others said of times has grown since, and goes to every node. The cluster checks each directive.
+TEST(CoordinatorLies, TheOldestTimesOfANodeMakeNoDirectiveThatNobodyObeys) {
+  Cluster c(Fixed(3));
+  c.Join("a");
+  c.Join("b");
+  v1::AgentStatus& status = c.At("c").status;
+  v1::Round& last = *status.mutable_last();
+  last.mutable_id()->set_number(1);
+  last.mutable_id()->mutable_epoch()->set_number(1);
+  last.set_node_count(1);
+  last.set_node_rank(0);
+  last.set_age_ms(kMaxAge);
+  last.add_loss_ages_ms(kMaxAge);
+  last.add_failure_ages_ms(kMaxAge);
+  last.add_excluded()->set_host_id("x");
+  last.mutable_excluded(0)->set_left_ms(-kMaxAge);
+  status.set_in_job_ms(kMaxAge);
+  status.set_gathering_ms(kMaxAge);
+  c.Join("c");
+  ASSERT_EQ(c.Told("c").refused().reason(), "");
+  for (int second = 0; second < 60; ++second) {
+    c.Pass(absl::Seconds(1), {"a", "b", "c"});
+    for (const char* name : {"a", "b", "c"}) c.Apply(name);
+  }
+  EXPECT_GE(c.Told("a").greatest().failure_ages_ms_size(), 1) << "else it shows nothing";
+}
+
+TEST(CoordinatorLies, AnInventedExclusionLastsNoLongerThanOthers) {
+  for (const int exclude_after : {0, 2}) {
+    CoordinatorOptions options = Fixed(3);
+    options.exclude_after = exclude_after;
+    options.exclude_for = absl::Hours(1);
+    Cluster c(options);
+    c.Join("a");
+    v1::Round& last = *c.At("c").status.mutable_last();
+    last.mutable_id()->set_number(1);
+    last.set_node_count(1);
+    last.add_excluded()->set_host_id("a");
+    last.mutable_excluded(0)->set_left_ms(kMaxAge);
+    c.Join("c");
+    ASSERT_EQ(c.Told("c").refused().reason(), "");
+    const auto& excluded = c.core().job().counts.excluded;
+    EXPECT_EQ(excluded.size(), exclude_after == 0 ? 0u : 1u);
+    for (const auto& [id, until] : excluded) EXPECT_LE(until, FromBootNanos(0) + absl::Hours(2)) << id;
+  }
+}
+
+// Whoever claims a greater epoch makes this coordinator learn its job anew; the round that it made stays its own.
+TEST(CoordinatorLies, AGreaterEpochMakesNoInventedCauseTheJobs) {
+  Cluster c(Fixed(3));
+  StartThree(&c);
+  ASSERT_EQ(BringGreaterEpoch(&c, "liar"), "");
+  v1::AgentStatus& liar = c.At("liar").status;
+  liar.mutable_last()->mutable_id()->set_number(c.core().greatest().id().number() + 1);
+  *liar.mutable_last()->mutable_id()->mutable_epoch() = c.core().epoch();
+  liar.mutable_last()->set_node_count(1);
+  liar.mutable_last()->set_failures(kMaxCount);
+  c.Say("liar");
+  EXPECT_EQ(c.core().job().counts.failures, 0);
+  liar.mutable_verdict()->set_exit_code(5);
+  liar.mutable_verdict()->set_digest(7);
+  liar.mutable_verdict()->set_closing_host("liar");
+  liar.mutable_verdict()->mutable_root_cause()->set_host("a");
+  c.Say("liar");
+  ASSERT_TRUE(c.core().verdict().has_value());
+  EXPECT_EQ(c.core().verdict()->exit_code(), 5) << "anyone may end the job";
+  EXPECT_FALSE(c.core().verdict()->has_root_cause());
+  EXPECT_NE(c.core().verdict()->closing_host(), "liar");
+}
+
+TEST(CoordinatorLies, ANodeThatIsUnusableForNoReasonIsNamed) {
+  Cluster c(Fixed(3));
+  StartThree(&c);
+  c.Join("spare");
+  c.Phase("spare", v1::PHASE_UNUSABLE);
+  EXPECT_EQ(c.warnings().back(), "spare is unusable");
+}
+
 // A token is enough for any number of nodes, each of which can say that it has followed the one before it.
 TEST(CoordinatorLies, NodesThatDieWithoutEndDoNotFillTheLog) {
   Cluster c(Fixed(3));

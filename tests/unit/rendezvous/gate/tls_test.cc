@@ -83,6 +83,15 @@ TEST(TlsTest, NothingMayFollowTheEnd) {
   EXPECT_EQ(meeting.server_status.message(), "it sends more after it has closed the connection");
 }
 
+// Each costs as much as a large one.
+TEST(TlsTest, RecordsWithoutEndAreNotRead) {
+  Meeting meeting(ServerWith(kToken), ClientWith(kToken));
+  for (int i = 0; i < 5000; ++i) ASSERT_TRUE(meeting.client->ToPeer("x", &meeting.to_server).ok());
+  meeting.Exchange();
+  EXPECT_EQ(meeting.server_status.message(), "it sent more than 1000 TLS records a second");
+  EXPECT_LE(meeting.at_server.size(), 1000u);
+}
+
 TEST(TlsTest, BothEndsKnowABindingThatNoOtherConnectionHas) {
   const Meeting one(ServerWith(kToken), ClientWith(kToken));
   const Meeting other(ServerWith(kToken), ClientWith(kToken));
