@@ -1,13 +1,17 @@
 #include "rendezvous/gate/tls.h"
 
 #include <gtest/gtest.h>
+#include <openssl/ssl.h>
 
+#include <memory>
 #include <string>
 #include <utility>
 
 #include "base/io/event_loop.h"
 #include "rendezvous/gate/credentials.h"
 #include "rendezvous/gate/plain.h"
+#include "rendezvous/gate/tls_codec.h"
+#include "tests/unit/rendezvous/gate/certificate_maker.h"
 
 namespace muster::rendezvous {
 namespace {
@@ -90,6 +94,62 @@ TEST(TlsTest, RecordsWithoutEndAreNotRead) {
   meeting.Exchange();
   EXPECT_EQ(meeting.server_status.message(), "it sent more than 1000 TLS records a second");
   EXPECT_LE(meeting.at_server.size(), 1000u);
+}
+
+class Anybody : public TlsProof {
+ public:
+  void Attach(SSL*) override {}
+  absl::Status Check(SSL*) const override { return absl::OkStatus(); }
+  absl::Status WhyRefused(SSL*, int) const override { return absl::UnauthenticatedError("refused"); }
+  absl::Status WhyNoTls(std::string*) const override { return absl::UnauthenticatedError("no TLS"); }
+  size_t max_handshake_bytes() const override { return 64 * 1024; }
+};
+
+int g_steps = 0;  // steps of OpenSSL's state machine at the server: several for each message of a handshake
+
+// A server with a certificate that admits everybody.
+std::unique_ptr<Codec> OpenServer() {
+  const std::shared_ptr<SSL_CTX> context = MakeTlsContext(TLS_server_method());
+  const MadeCertificate made = MakeAuthority();
+  SSL_CTX_set_info_callback(context.get(), [](const SSL*, int, int) { ++g_steps; });
+  EXPECT_EQ(SSL_CTX_use_certificate(context.get(), made.x509.get()), 1);
+  EXPECT_EQ(SSL_CTX_use_PrivateKey(context.get(), made.pkey.get()), 1);
+  return MakeTlsCodec(context, std::make_unique<Anybody>(), true);
+}
+
+// Takes what OpenSSL's client has written.
+std::string Written(SSL* client) {
+  BIO* const bio = SSL_get_wbio(client);
+  std::string bytes(static_cast<size_t>(BIO_pending(bio)), '\0');
+  if (!bytes.empty()) BIO_read(bio, bytes.data(), static_cast<int>(bytes.size()));
+  return bytes;
+}
+
+// OpenSSL would read all of them in one call.
+TEST(TlsTest, NewKeysWithoutEndAreNotMade) {
+  const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context(SSL_CTX_new(TLS_client_method()), &SSL_CTX_free);
+  const std::unique_ptr<SSL, decltype(&SSL_free)> client(SSL_new(context.get()), &SSL_free);
+  SSL_set_bio(client.get(), BIO_new(BIO_s_mem()), BIO_new(BIO_s_mem()));
+  const std::unique_ptr<Codec> server = OpenServer();
+  std::string plain, answer;
+  while (SSL_connect(client.get()) != 1) {
+    answer.clear();
+    ASSERT_TRUE(server->FromPeer(EventLoop::Now(), Written(client.get()), &plain, &answer).ok());
+    BIO_write(SSL_get_rbio(client.get()), answer.data(), static_cast<int>(answer.size()));
+  }
+  ASSERT_TRUE(server->FromPeer(EventLoop::Now(), Written(client.get()), &plain, &answer).ok());
+  ASSERT_TRUE(server->ready());
+  std::string many;
+  for (int i = 0; i < 5000; ++i) {
+    ASSERT_EQ(SSL_key_update(client.get(), SSL_KEY_UPDATE_REQUESTED), 1);
+    ASSERT_EQ(SSL_do_handshake(client.get()), 1);
+    many += Written(client.get());
+  }
+  g_steps = 0;
+  const absl::Status status = server->FromPeer(EventLoop::Now(), many, &plain, &answer);
+  EXPECT_EQ(status.message(), "it sent more than 1000 TLS records a second");
+  EXPECT_GE(g_steps, 1'000) << "else it shows nothing";
+  EXPECT_LE(g_steps, 10'000) << "all were read before they were counted";
 }
 
 TEST(TlsTest, BothEndsKnowABindingThatNoOtherConnectionHas) {
