@@ -114,6 +114,7 @@ void Coordinator::LearnGreaterRound(BootTime now, const v1::Round& last, Effects
     // While gathering, the end of that round has not been counted yet, so it is recovered first. While draining
     // an older round, whose members have moved on, the greater round may be healthy.
     const bool turns_back = job_.state == State::kGathering || job_.state == State::kDraining;
+    if (turns_back && greatest.HasHeardTooMany()) return;  // else they could be invented without end
     if (turns_back) Enter(State::kRecovering, now, "an agent reported a later round", out);
     greatest.Become(last, now, false);
     job_.succession.ForgetFarewell();

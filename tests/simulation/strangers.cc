@@ -3,11 +3,13 @@
 #include <string>
 
 #include "base/ids.h"
+#include "base/ranges.h"
 
 namespace muster::simulation {
 namespace {
 
-constexpr size_t kWords = 6'000;  // bytes of each text
+constexpr size_t kWords = 6'000;                                   // bytes of its run id
+constexpr auto kLongestName = static_cast<size_t>(kMaxShortText);  // what is wrong of it is something else
 
 }  // namespace
 
@@ -31,8 +33,8 @@ v1::AgentStatus Strangers::Draw(const CoordinatorHome& home) {
   status.set_run_id("simulated");
   status.set_protocol(kProtocol);
   status.set_host_id("stranger");
-  status.set_hostname(std::string(kWords, 'x'));
-  status.set_version(std::string(kWords, 'v'));
+  status.set_hostname(std::string(kLongestName, 'x'));
+  status.set_version(std::string(kLongestName, 'v'));
   status.mutable_id()->set_agent_number(1);
   status.mutable_id()->set_seq(1);
   if (!home.sessions.empty() && env_->prng().Chance(50)) {

@@ -47,6 +47,18 @@ TEST_F(RecoveringTest, ARoundUnknownToAMemberEndsAtOnce) {
   EXPECT_TRUE(after_.Told("a").has_stop());
 }
 
+// Nor if it runs nothing any more.
+TEST_F(RecoveringTest, ARoundUnknownToAMemberThatHasStoppedEndsAtOnce) {
+  Left("b").mutable_last()->mutable_id()->set_number(2);
+  Return("b");
+  Left("a").set_phase(v1::PHASE_READY);
+  Left("a").set_outcome(v1::OUTCOME_STOPPED);
+  Left("a").set_live_workers(0);
+  Return("a");
+  EXPECT_EQ(after_.state(), State::kDraining);
+  EXPECT_EQ(after_.Said("a member of the round was never told to start it"), 1);
+}
+
 // The same if "a" attaches first: the older round is ended until "b" names the newest.
 TEST_F(RecoveringTest, ARoundUnknownToTheFirstMemberEndsAtOnce) {
   Left("a").set_phase(v1::PHASE_READY);

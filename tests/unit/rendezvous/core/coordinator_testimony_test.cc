@@ -293,6 +293,27 @@ TEST_F(TestimonyTest, InventedRoundsKeepTheJobWaitingForALimitedTime) {
   EXPECT_LT(told, 2 * kMaxRoundsHeard);
 }
 
+// It may say each time that it runs the round, and that another member is still to come.
+TEST_F(TestimonyTest, InventedMembersOfInventedRoundsKeepItWaitingForALimitedTime) {
+  for (const std::string& name : kAll) IsStopped(name);
+  for (const std::string& name : kAll) Return(name);
+  v1::AgentStatus& liar = Invent("liar", LaterRoundOf("liar"));
+  liar.set_phase(v1::PHASE_RUNNING);
+  liar.set_live_workers(1);
+  liar.set_outcome(v1::OUTCOME_RAN);
+  after_.Attach("liar");
+  int told = 0;
+  while (after_.state() != State::kRunning && ++told < 10 * kMaxRoundsHeard) {
+    *liar.mutable_last() = LaterRoundOf("liar");
+    liar.mutable_last()->set_node_count(2);
+    liar.mutable_last()->mutable_id()->set_number(uint64_t{100} + static_cast<uint64_t>(told));
+    after_.Say("liar");
+    after_.Pass(absl::Seconds(5), kAll);
+    for (const std::string& name : kAll) after_.Apply(name);
+  }
+  EXPECT_LT(told, 3 * kMaxRoundsHeard);
+}
+
 TEST_F(TestimonyTest, NoRoundBeginsWhileACarriedSuccessIsWeighed) {
   IsStopped("a");
   CarriesSuccess("c");
