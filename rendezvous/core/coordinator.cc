@@ -103,8 +103,9 @@ void Coordinator::OnClosed(BootTime now, StreamId stream, Effects* out) {
     // before that, the next agent reconnects and receives the order.
     const bool left = host->IsLeaving() && host->IsIdle();
     if (left || host->IsGone() || host->HasAppliedRelease(job_.epoch())) {
-      if (left && host->part.in_round && !host->part.succeeded) {
-        job_.greatest.NoteLoss(std::min(now, host->part.lost_at), absl::StrCat(host->Name(), " left the job"));
+      if (host->part.in_round && !host->part.succeeded) {  // whatever it said before, it has a part now
+        job_.greatest.NoteLoss(std::min(now, host->part.lost_at),
+                               absl::StrCat(host->Name(), left ? " left the job" : " ended"));
       }
       ForgetEnded(id, out);
     }

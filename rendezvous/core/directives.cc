@@ -95,7 +95,8 @@ v1::Directive::OrderCase OrderFor(BootTime now, const Job& job, const Host& host
   if (job.state == State::kVerdict)
     return host.status.at_primary() || job.verdict_kept ? v1::Directive::kVerdict : v1::Directive::kWait;
   if (job.state == State::kReleasing) {
-    const bool may = host.HasAcknowledged() && (!host.status.at_primary() || !job.OthersAttached(now, host));
+    const bool may =
+        host.HasAcknowledged(*job.verdict) && (!host.status.at_primary() || !job.OthersAttached(now, host));
     return may ? v1::Directive::kRelease : v1::Directive::kVerdict;
   }
   if (MayLeave(now, job, host)) return v1::Directive::kRelease;

@@ -114,7 +114,10 @@ bool Host::IsIdle() const { return !IsActive(status.phase()) && status.live_work
 
 bool Host::RunsSomething() const { return !IsIdle() && !IsUnusable(); }
 
-bool Host::HasAcknowledged() const { return status.has_verdict() && (IsIdle() || IsUnusable()); }
+bool Host::HasAcknowledged(const v1::Verdict& verdict) const {
+  const bool knows = status.has_verdict() && status.verdict().digest() == verdict.digest();
+  return knows && (IsIdle() || IsUnusable());
+}
 
 bool Host::Follows(const v1::Epoch& epoch) const {
   return Same(status.applied().epoch(), epoch) && exchange.counts_from != 0;

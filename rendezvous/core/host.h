@@ -106,9 +106,9 @@ struct Host {
   bool IsUnusable() const { return status.phase() == v1::PHASE_UNUSABLE; }
   bool IsIdle() const;         // has no live worker
   bool RunsSomething() const;  // live workers that can still be ended
-  // Reports the verdict and runs nothing. An unusable host can receive the verdict like any other, but its stuck
-  // workers are not waited for.
-  bool HasAcknowledged() const;
+  // Reports this verdict, no other one, and runs nothing. An unusable host can receive the verdict like any other,
+  // but its stuck workers are not waited for.
+  bool HasAcknowledged(const v1::Verdict& verdict) const;
   // Its newest status has applied some directive of this epoch.
   bool Follows(const v1::Epoch& epoch) const;
   // Its newest status has applied a directive no older than counts_from. An older status says nothing about what

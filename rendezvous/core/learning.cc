@@ -236,8 +236,10 @@ void Coordinator::ConcludeAsClaimed(BootTime now, const Host& host, Effects* out
   Conclude(now, std::move(claimed), out);
 }
 
-// Anyone may end the job as failed, as a Ctrl-C does. A success must be one.
+// Anyone may end the job as failed, as a Ctrl-C does. A success must be one: of a round that this coordinator has
+// made, and that no greater one is known to follow, only its members can know more than this coordinator.
 void Coordinator::LearnSuccess(BootTime now, const Host& host) {
+  if (job_.greatest.is_ours && !job_.greatest.HasMember(host.status.host_id())) return;
   const v1::Verdict& verdict = host.status.verdict();
   std::optional<CarriedSuccess>& carried = job_.carried;
   if (!carried)

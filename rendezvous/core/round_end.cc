@@ -114,7 +114,7 @@ std::optional<v1::Verdict> VerdictAfter(const Job& job, const RoundAccount& roun
 bool AwaitsNoAcknowledgement(BootTime now, const Job& job) {
   if (now > job.state_since + job.options.shutdown_grace + kStopLimit) return true;
   return std::all_of(job.hosts.begin(), job.hosts.end(),
-                     [](const auto& entry) { return entry.second.HasAcknowledged(); });
+                     [&](const auto& entry) { return entry.second.HasAcknowledged(*job.verdict); });
 }
 
 }  // namespace muster::rendezvous

@@ -465,6 +465,10 @@ void Invariants::OnVerdictStored(const HostProcess& host, const v1::Verdict& ver
 void Invariants::CheckSameVerdict(const std::string& where, const std::string& by, const v1::Verdict& verdict) {
   if (!verdict_) verdict_ = Verdict{verdict.exit_code(), verdict.origin(), by};
   if (verdict.exit_code() == verdict_->code && verdict.origin() == verdict_->origin) return;
+  // A liar that contradicts a success where a coordinator was replaced: docs/security.md.
+  const CoordinatorHome* const home = cluster_->CurrentHome();
+  success_was_refuted_ |= home != nullptr && home->core.job().carried_is_refuted;
+  if (scenario_.unwelcome.someone_lies() && success_was_refuted_ && verdict_->code == 0) return;
   Fail(4, absl::StrCat(where, " verdict ", verdict.exit_code(), " of ", verdict.origin(), ", but ", verdict_->by,
                        " saw ", verdict_->code, " of ", verdict_->origin));
 }

@@ -159,6 +159,7 @@ class Invariants {
   Micros announced_at_ = 0;
   const HostProcess* announced_by_ = nullptr;  // also null for a separate coordinator
   bool verdict_seen_ = false;                  // a host has exited with it
+  bool success_was_refuted_ = false;           // by a coordinator that did not see it
   // The first verdict that a host has stored or exited with.
   struct Verdict {
     int code = 0;

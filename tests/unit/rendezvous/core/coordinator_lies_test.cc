@@ -2,6 +2,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/crypto/held.h"
 #include "rendezvous/core/admission.h"
+#include "rendezvous/core/testimony.h"
 #include "tests/unit/longest_texts.h"
 #include "tests/unit/rendezvous/core/coordinator_cluster.h"
 
@@ -431,6 +432,72 @@ TEST(CoordinatorLies, AGreaterEpochMakesNoInventedCauseTheJobs) {
   EXPECT_EQ(c.core().verdict()->exit_code(), 5) << "anyone may end the job";
   EXPECT_FALSE(c.core().verdict()->has_root_cause());
   EXPECT_NE(c.core().verdict()->closing_host(), "liar");
+}
+
+// Else it would exit with one code and report another.
+TEST(CoordinatorLies, WhoHoldsAnotherResultIsNotReleasedBeforeItHasTheJobs) {
+  Cluster c(Fixed(3));
+  StartThree(&c);
+  v1::AgentStatus& status = c.At("c").status;
+  status.mutable_verdict()->set_exit_code(1);
+  status.mutable_verdict()->set_digest(7);
+  status.set_live_workers(0);
+  c.Phase("c", v1::PHASE_READY);
+  ASSERT_TRUE(c.core().verdict().has_value());
+  for (const char* name : {"a", "b"}) c.Apply(name);
+  c.Say("c");
+  EXPECT_FALSE(c.Told("c").has_release());
+  c.Apply("c");
+  c.Pass(absl::Seconds(1), {"a", "b", "c"});
+  EXPECT_TRUE(c.Told("c").has_release());
+}
+
+// The greater epoch makes this coordinator learn its job anew while a member is cut off, which may have succeeded
+// for all that is known here.
+TEST(CoordinatorLies, AStrangerToTheRoundCannotSayThatTheAbsentHaveSucceeded) {
+  Cluster c(Elastic(2, 3));
+  StartThree(&c);
+  for (const char* name : {"a", "b"}) c.Phase(name, v1::PHASE_SUCCEEDED);
+  c.Pass(absl::Seconds(5), {"a", "b"});
+  ASSERT_EQ(BringGreaterEpoch(&c, "liar"), "");
+  for (const char* name : {"a", "b"}) c.Apply(name);
+  c.Pass(absl::Seconds(10), {"a", "b", "liar"});
+  ASSERT_EQ(c.core().job().hosts.Find("c"), nullptr) << "it is lost";
+  v1::AgentStatus& liar = c.At("liar").status;
+  liar.clear_last();
+  liar.mutable_verdict()->set_exit_code(0);
+  liar.mutable_verdict()->set_digest(7);
+  c.Say("liar");
+  ASSERT_EQ(c.Told("liar").refused().reason(), "");
+  c.Pass(absl::Seconds(30), {"a", "b", "liar"});
+  EXPECT_FALSE(c.core().verdict().has_value());
+}
+
+// It was told that it may go, and comes back with a part in a round of its own.
+TEST(CoordinatorLies, AMemberThatWasReleasedBeforeIsStillMissedWhenItGoes) {
+  Cluster c(Fixed(2));
+  c.Join("liar");
+  c.Phase("liar", v1::PHASE_LEAVING);
+  ASSERT_TRUE(c.Told("liar").has_release());
+  v1::AgentStatus& liar = c.At("liar").status;
+  v1::Round& round = *liar.mutable_last();
+  round.mutable_id()->set_number(1);
+  *round.mutable_id()->mutable_epoch() = c.core().epoch();
+  round.set_node_count(1);
+  round.set_node_rank(0);
+  round.set_members(MembersDigest({{0, "liar"}}));
+  liar.set_live_workers(1);
+  liar.set_outcome(v1::OUTCOME_RAN);
+  *liar.mutable_epoch() = *liar.mutable_applied()->mutable_epoch() = c.core().epoch();
+  liar.mutable_applied()->set_seq(1'000'000);
+  c.Phase("liar", v1::PHASE_RUNNING);
+  c.Pass(absl::Seconds(15), {"liar"});
+  ASSERT_EQ(c.state(), State::kRunning);
+  c.Close("liar");
+  for (const char* name : {"a", "b"}) c.Join(name);
+  c.Pass(absl::Seconds(40), {"a", "b"});
+  EXPECT_GE(c.Said("node 0 (liar) ended"), 1);
+  EXPECT_EQ(c.core().greatest().node_count(), 2) << "the job goes on without it";
 }
 
 TEST(CoordinatorLies, ANodeThatIsUnusableForNoReasonIsNamed) {
