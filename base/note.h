@@ -34,6 +34,7 @@ inline constexpr char kCoordinatorFound[] = "coordinator_found";
 inline constexpr char kAgentLost[] = "agent_lost";
 inline constexpr char kHostLost[] = "host_lost";
 inline constexpr char kWaiting[] = "waiting";
+inline constexpr char kPicture[] = "picture";
 
 }  // namespace events
 

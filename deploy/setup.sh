@@ -98,6 +98,15 @@ install_frameworks() {
   fi
 }
 
+# The tool that shows Python stacks of a running process. Without it, the test that needs it is skipped.
+install_py_spy() {
+  local folder=$root/.venv/bin
+  if [ ! -x "$folder/python" ] || [ -x "$folder/py-spy" ]; then
+    return 0
+  fi
+  "$folder/python" -m pip install --quiet py-spy || say "py-spy cannot be installed: the test that needs it is skipped"
+}
+
 wants_tests=no
 wants_torch=no
 for argument in "$@"; do
@@ -114,3 +123,4 @@ packages=("${build_packages[@]}")
 install_packages "${packages[@]}"
 [ $wants_torch = no ] || install_torch
 [ $wants_tests = no ] || install_frameworks
+[ $wants_tests = no ] || install_py_spy

@@ -18,12 +18,14 @@
 #include "agent/host/signal_watch.h"
 #include "agent/host/watch/gpu_watch.h"
 #include "agent/host/watch/memory_watch.h"
+#include "agent/host/watch/picture_taker.h"
 #include "agent/host/worker_group.h"
 #include "base/check.h"
 #include "base/console/log.h"
 #include "base/exit_codes.h"
 #include "base/io/event_loop.h"
 #include "base/io/health.h"
+#include "base/picture/picture_text.h"
 #include "base/proc/dead_hosts.h"
 #include "base/proc/shell_job.h"
 #include "base/status_macros.h"
@@ -98,6 +100,7 @@ class HostProcess {
         check_(&spawner_, writer_),
         gpus_(&loop_, &spawner_, Marked(plan_.inherited),
               [this](const GpuUsers& users) { driver_.Feed(&HostCore::OnGpuUsers, users); }),
+        pictures_(&loop_, &spawner_, Marked(plan_.inherited)),
         port_keeper_(plan_.worker_ports) {}
 
   absl::StatusOr<HostEnd> Run() {
@@ -208,6 +211,15 @@ class HostProcess {
   void Apply(const StopWorkers& effect) { workers_.Stop(effect.signal); }
   void Apply(const ForwardSignal& effect) { workers_.Forward(effect.signal); }
 
+  void Apply(const TakePicture& effect) {
+    std::vector<PictureTaker::Subject> subjects;
+    for (const auto& [local_rank, pid] : workers_.workers())
+      subjects.push_back({effect.first_rank + local_rank, pid});
+    pictures_.Take(subjects, plan_.file, [this](const std::vector<RankPicture>& pictures) {
+      driver_.Feed(&HostCore::OnPicture, PictureLines(pictures));
+    });
+  }
+
   void Apply(const Sweep&) {
     workers_.BeforeSweep();
     sweeper_.Sweep();
@@ -313,6 +325,7 @@ class HostProcess {
   std::unique_ptr<AgentLink> agent_;
   CheckCommand check_;
   GpuWatch gpus_;
+  PictureTaker pictures_;
   std::optional<MemoryWatch> memory_;  // in a container of its own
   PortKeeper port_keeper_;
   std::string offer_trouble_;  // why the last attempt to reserve a port failed; empty: it succeeded

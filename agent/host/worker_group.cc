@@ -206,7 +206,7 @@ void WorkerGroup::Stop(int signal) {
 
 void WorkerGroup::Forward(int signal) {
   if (spawner_->ForwardSignal(signal) > 0) return;
-  Log(Severity::kWarning, kPart, DescribeSignal(signal) + " was not forwarded: no worker process handles it");
+  driver_->Feed(&HostCore::OnNotForwarded, signal);
 }
 
 void WorkerGroup::BeforeSweep() {

@@ -53,6 +53,7 @@ class WorkerGroup {
   void BeforeSweep();  // workers that have ended by now were not killed by the sweep; all others will be
   // Whether a child of this process that it did not start descends from a worker. nullopt: not known now.
   std::optional<bool> IsAncestorOf(const ProcessInfo& child) const;
+  const std::map<int, pid_t>& workers() const { return pids_; }  // by local rank, ended ones included
   std::set<pid_t> Pids() const;  // of all workers of the round, ended ones included
   WorkerOutput* output() { return &output_; }
 

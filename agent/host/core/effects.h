@@ -40,9 +40,14 @@ struct SignalWorkers {
 struct StopWorkers {
   int signal = 0;
 };
-// Signals every process of the workers' sessions that handles the signal.
+// Signals every process of the workers' sessions that handles the signal. Answer, if there is none:
+// OnNotForwarded.
 struct ForwardSignal {
   int signal = 0;
+};
+// Takes a picture of this node's workers (base/picture). Answer: OnPicture.
+struct TakePicture {
+  int first_rank = 0;  // global rank of worker 0
 };
 // Sends SIGKILL to all worker groups and to all orphans that became children of the host. Answer: OnSwept.
 struct Sweep {};
@@ -95,8 +100,8 @@ struct HurryFinish {
   bool cancel = false;  // SIGINT: a last command that fails because of it has been cancelled
 };
 using Effect = std::variant<StartAgent, KillAgent, SendStatus, SpawnWorkers, SignalWorkers, StopWorkers,
-                            ForwardSignal, Sweep, GatherRoundOutput, GatherCheckOutput, SetKernelTimer, RenewOffer,
-                            StartCheck, AskGpus, StopSelf, Finish, HurryFinish, Note>;
+                            ForwardSignal, TakePicture, Sweep, GatherRoundOutput, GatherCheckOutput,
+                            SetKernelTimer, RenewOffer, StartCheck, AskGpus, StopSelf, Finish, HurryFinish, Note>;
 using Effects = std::vector<Effect>;
 
 }  // namespace muster::host

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/exit_codes.h"
 #include "base/ids.h"
+#include "base/note.h"
 #include "base/signal_name.h"
 
 namespace muster::host {
@@ -384,6 +385,23 @@ void HostCore::OnSignal(BootTime now, int signal, Effects* out) {
       BeginLeave(now, {.signal = signal, .reason = "", .grace = options_.termination_grace}, out);
       WatchEnd(now, out);
   }
+}
+
+void HostCore::OnNotForwarded(BootTime, int signal, Effects* out) {
+  if (finished_) return;
+  if (signal != SIGUSR2) {
+    return Say(Severity::kWarning,
+               absl::StrCat(DescribeSignal(signal), " was not forwarded: no worker process handles it"), out);
+  }
+  if (std::exchange(picture_is_taken_, true)) return;
+  out->push_back(TakePicture{round_.first_rank()});
+}
+
+void HostCore::OnPicture(BootTime, const std::vector<std::string>& lines, Effects* out) {
+  picture_is_taken_ = false;
+  if (finished_) return;
+  Say(Severity::kInfo, "picture of this node's workers:", out, {.event = events::kPicture});
+  for (const std::string& line : lines) Say(Severity::kInfo, line, out, {.event = events::kPicture});
 }
 
 void HostCore::BeginLeave(BootTime now, const LeaveRequest& request, Effects* out) {

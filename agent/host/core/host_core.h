@@ -86,10 +86,14 @@ class HostCore {
 
   // All signals but SIGTSTP, for which see OnSuspend. SIGTERM, SIGHUP, SIGQUIT: leave the job. SIGINT: cancel the
   // job. SIGUSR1, SIGUSR2: forwarded only to worker processes that handle them, because the default
-  // action would end a shell around the training, or the training itself. HostOptions::leave_signals turns any of
-  // these into leave. SIGCONT continues the workers. After Finish: HurryFinish, if the signal means leave or
-  // cancel.
+  // action would end a shell around the training, or the training itself; see OnNotForwarded.
+  // HostOptions::leave_signals turns any of these into leave. SIGCONT continues the workers. After Finish:
+  // HurryFinish, if the signal means leave or cancel.
   void OnSignal(BootTime now, int signal, Effects* out);
+  // No worker process handles that signal. SIGUSR2 then asks for a picture of the workers.
+  void OnNotForwarded(BootTime now, int signal, Effects* out);
+  // Answer to TakePicture: lines for the log.
+  void OnPicture(BootTime now, const std::vector<std::string>& lines, Effects* out);
   // SIGTSTP: with a lease it suspends only the workers; without a lease StopSelf, or a note if no shell could
   // continue this process once it is stopped.
   void OnSuspend(BootTime now, bool shell_can_continue, Effects* out);
@@ -147,6 +151,7 @@ class HostCore {
   v1::Memory memory_;
   MemoryUse memory_use_;
   bool serves_others_ = false;                   // other nodes use the coordinator on this node
+  bool picture_is_taken_ = false;                // an answer to TakePicture is awaited
   bool finished_ = false;                        // Finish was appended: no event has an effect any more
   absl::Time wall_at_boot_ = absl::UnixEpoch();  // of the machine, by the latest reading of the wall clock
   BootTime last_tick_ = absl::InfinitePast();

@@ -320,6 +320,23 @@ TEST_F(HostCoreTest, CtrlCCancelsAndUsrSignalsPassThrough) {
   EXPECT_TRUE(LastStatus().leave().cancel());
 }
 
+TEST_F(HostCoreTest, SigUsr2ThatNobodyHandlesAsksForAPicture) {
+  Run(1);
+  Forget();
+  core_.OnNotForwarded(now_, SIGUSR1, &effects_);
+  EXPECT_EQ(Took<Note>().back().text, "SIGUSR1 was not forwarded: no worker process handles it");
+  EXPECT_TRUE(Took<TakePicture>().empty());
+  core_.OnNotForwarded(now_, SIGUSR2, &effects_);
+  core_.OnNotForwarded(now_, SIGUSR2, &effects_);
+  ASSERT_EQ(Took<TakePicture>().size(), 1u) << "one at a time";
+  EXPECT_EQ(Took<TakePicture>()[0].first_rank, 2);
+  Forget();
+  core_.OnPicture(now_, {"rank 2: here", "rank 3: there"}, &effects_);
+  EXPECT_EQ(Took<Note>().back().text, "rank 3: there");
+  core_.OnNotForwarded(now_, SIGUSR2, &effects_);
+  EXPECT_EQ(Took<TakePicture>().size(), 1u);
+}
+
 TEST_F(HostCoreTest, ACancelledPrimaryStaysUntilAllKnowTheVerdict) {
   Run(1);
   const auto hold = [&] {

@@ -1,0 +1,190 @@
+#include "agent/host/watch/picture_taker.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <future>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/io/bounded_call.h"
+#include "base/io/whole_file.h"
+#include "base/proc/proc_scan.h"
+#include "base/text.h"
+#include "base/utf8.h"
+
+namespace muster::host {
+namespace {
+
+constexpr absl::Duration kPoll = absl::Milliseconds(10);
+constexpr size_t kMaxName = 64;  // bytes of a program's or a kernel function's name
+constexpr size_t kMaxSessionProcesses = 4096;
+
+std::string FileName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+// The program that the process executes; its own name if we may not see that.
+std::string ProgramOf(const ProcessInfo& process) {
+  char path[4096];
+  const ssize_t size = readlink(absl::StrCat("/proc/", process.pid, "/exe").c_str(), path, sizeof(path));
+  return size > 0 ? FileName(std::string(path, static_cast<size_t>(size))) : process.name;
+}
+
+// Empty: it does not wait in the kernel, or the kernel does not say where.
+std::string KernelFunction(pid_t pid) {
+  const auto text = ReadWholeFile(absl::StrCat("/proc/", pid, "/wchan"), kMaxName);
+  return text.ok() && *text != "0" ? OneLine(ToUtf8(*text, kMaxName)) : "";
+}
+
+// All processes of the worker's session, its first process first, then by pid: parents mostly come before
+// children.
+std::vector<ProcessInfo> SessionOf(pid_t worker) {
+  std::vector<ProcessInfo> members;
+  const absl::Status seen = ForEachProcess([&](pid_t pid) {
+    if (members.size() >= kMaxSessionProcesses) return;
+    const std::optional<ProcessInfo> process = ReadProcess(pid);
+    if (process && process->session == worker) members.push_back(*process);
+  });
+  std::sort(members.begin(), members.end(), [worker](const ProcessInfo& a, const ProcessInfo& b) {
+    return std::make_pair(a.pid != worker, a.pid) < std::make_pair(b.pid != worker, b.pid);
+  });
+  (void)seen;  // those that were found are shown
+  return members;
+}
+
+// What /proc says of one rank.
+struct Looked {
+  RankPicture picture;
+  bool is_python = false;
+};
+
+bool IsPython(const ProcessInfo& process) {
+  return !process.ended() && absl::StartsWith(ProgramOf(process), "python");
+}
+
+// On a thread of its own, which a file of /proc may hold for ever.
+Looked LookAt(const PictureTaker::Subject& subject) {
+  Looked looked;
+  RankPicture& picture = looked.picture;
+  picture.rank = subject.rank;
+  picture.pid = subject.worker;
+  const std::vector<ProcessInfo> session = SessionOf(subject.worker);
+  if (session.empty()) {
+    picture.ended = true;
+    return looked;
+  }
+  const auto python = std::find_if(session.begin(), session.end(), IsPython);
+  looked.is_python = python != session.end();
+  const ProcessInfo& shown = looked.is_python ? *python : session.front();
+  picture.pid = shown.pid;
+  picture.program = ToUtf8(ProgramOf(shown), kMaxName);
+  picture.state = shown.state;
+  picture.threads = shown.threads;
+  picture.waits_in = KernelFunction(shown.pid);
+  if (!looked.is_python) picture.missing = "it runs no Python";
+  return looked;
+}
+
+std::string ToolBeside(const std::string& python) {
+  if (python.find('/') == std::string::npos) return "";
+  std::string file = python.substr(0, python.rfind('/') + 1) + kStackTool;
+  return access(file.c_str(), X_OK) == 0 ? file : "";
+}
+
+}  // namespace
+
+struct PictureTaker::Shot {
+  std::vector<Subject> subjects;
+  std::string tool;  // the file; empty: it is searched
+  Done done;
+  BootTime began = absl::InfinitePast();
+  std::vector<std::optional<std::future<Looked>>> looks;  // nullopt: it has come, or will not
+  std::vector<RankPicture> pictures;
+  std::deque<size_t> to_ask;  // indices of Python processes
+  int asked = 0;              // of tool_, and not answered
+  EventLoop::TimerId timer = 0;
+};
+
+PictureTaker::PictureTaker(EventLoop* loop, Spawner* spawner, EnvironmentMap environment)
+    : loop_(loop), tool_(loop, spawner, std::move(environment)) {}
+
+PictureTaker::~PictureTaker() {
+  if (shot_ != nullptr) loop_->Cancel(shot_->timer);
+}
+
+void PictureTaker::Take(const std::vector<Subject>& subjects, const std::string& python, Done done) {
+  MUSTER_CHECK(!busy(), "one picture at a time");
+  shot_ = std::make_unique<Shot>();
+  shot_->subjects = subjects;
+  shot_->tool = ToolBeside(python);
+  shot_->done = std::move(done);
+  shot_->began = EventLoop::Now();
+  for (const Subject& subject : subjects) {
+    shot_->looks.push_back(CallAside([subject] { return LookAt(subject); }));
+    RankPicture picture;
+    picture.rank = subject.rank;
+    picture.pid = subject.worker;
+    picture.missing = shot_->looks.back()
+                          ? absl::StrCat("/proc did not say within ", absl::FormatDuration(kProcLimit))
+                          : "no thread could be started";
+    shot_->pictures.push_back(std::move(picture));
+  }
+  Poll();
+}
+
+void PictureTaker::Poll() {
+  shot_->timer = 0;
+  const absl::Duration passed = EventLoop::Now() - shot_->began;
+  bool waits = false;
+  for (size_t i = 0; i < shot_->looks.size(); ++i) {
+    std::optional<std::future<Looked>>& look = shot_->looks[i];
+    if (!look) continue;
+    if (look->wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
+      waits = true;
+      continue;
+    }
+    const Looked looked = look->get();
+    look.reset();
+    shot_->pictures[i] = looked.picture;
+    if (looked.is_python) shot_->to_ask.push_back(i);
+  }
+  AskForStacks();
+  const bool over = (!waits || passed >= kProcLimit) && shot_->to_ask.empty() && shot_->asked == 0;
+  if (over || passed >= kPictureLimit) return Finish();
+  shot_->timer = loop_->After(kPoll, [this] { Poll(); });
+}
+
+void PictureTaker::AskForStacks() {
+  while (!shot_->to_ask.empty() && shot_->asked < kStackToolsAtOnce) {
+    const size_t index = shot_->to_ask.front();
+    shot_->to_ask.pop_front();
+    ++shot_->asked;
+    shot_->pictures[index].missing = absl::StrCat(kStackTool, " has not answered");
+    const auto done = [this, index, shot = shot_.get()](const StackTool::Answer& answer) {
+      if (shot == shot_.get()) OnStacks(index, answer);
+    };
+    tool_.Ask(static_cast<pid_t>(shot_->pictures[index].pid), shot_->tool, done);
+  }
+}
+
+void PictureTaker::OnStacks(size_t index, const StackTool::Answer& answer) {
+  --shot_->asked;
+  RankPicture& picture = shot_->pictures[index];
+  picture.missing = answer.ok() ? "" : std::string(answer.status().message());
+  if (answer.ok()) picture.python = *answer;
+}
+
+void PictureTaker::Finish() {
+  for (const size_t index : shot_->to_ask) {
+    shot_->pictures[index].missing = absl::StrCat("no time was left to ask ", kStackTool);
+  }
+  const std::unique_ptr<Shot> shot = std::move(shot_);
+  shot->done(std::move(shot->pictures));
+}
+
+}  // namespace muster::host

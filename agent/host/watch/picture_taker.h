@@ -1,0 +1,57 @@
+// Takes a picture of this node's workers: what their processes do, and where their Python code stands.
+//
+// It is taken when something is wrong, so nothing here waits for a process or a file without a limit: what does
+// not answer in time is named in the picture. The workers are not stopped and not signalled. Lives on the loop
+// thread.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/host/process/spawner.h"
+#include "agent/host/watch/stack_tool.h"
+#include "base/io/event_loop.h"
+#include "base/picture/rank_picture.h"
+
+namespace muster::host {
+
+inline constexpr absl::Duration kProcLimit = absl::Seconds(2);     // for what /proc says of one rank
+inline constexpr absl::Duration kPictureLimit = absl::Seconds(8);  // for all of it
+inline constexpr int kStackToolsAtOnce = 4;
+
+class PictureTaker {
+ public:
+  struct Subject {
+    int rank = 0;
+    pid_t worker = 0;  // its first process, which leads its session
+  };
+  using Done = std::function<void(std::vector<RankPicture> pictures)>;
+
+  PictureTaker(EventLoop* loop, Spawner* spawner, EnvironmentMap environment);
+  ~PictureTaker();
+  PictureTaker(const PictureTaker&) = delete;
+  PictureTaker& operator=(const PictureTaker&) = delete;
+
+  bool busy() const { return shot_ != nullptr; }
+  // Calls done() once, on the loop, within kPictureLimit, with a picture for each subject. Not while busy.
+  // python: the interpreter that the workers run, beside which py-spy may be; empty: not known.
+  void Take(const std::vector<Subject>& subjects, const std::string& python, Done done);
+
+ private:
+  struct Shot;
+
+  void Poll();
+  void AskForStacks();
+  void OnStacks(size_t index, const StackTool::Answer& answer);
+  void Finish();
+
+  EventLoop* const loop_;
+  StackTool tool_;
+  std::unique_ptr<Shot> shot_;
+};
+
+}  // namespace muster::host

@@ -1,0 +1,161 @@
+#include "agent/host/watch/stack_tool.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/exit_codes.h"
+#include "base/picture/py_spy.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "base/utf8.h"
+
+namespace muster::host {
+namespace {
+
+constexpr size_t kMaxComplaint = 300;  // bytes of what the tool says of its failure that are shown
+constexpr size_t kMaxHeard = 4096;     // bytes of it that are kept
+
+std::string LastLine(const std::string& text) {
+  const size_t end = text.find_last_not_of('\n');
+  if (end == std::string::npos) return "";
+  const size_t begin = text.rfind('\n', end);
+  return OneLine(ToUtf8(text.substr(begin + 1, end - begin), kMaxComplaint));
+}
+
+}  // namespace
+
+struct StackTool::Run {
+  pid_t process = 0;
+  pid_t tool = 0;
+  Done done;
+  OwnedFd out, err;
+  std::string output, complaint;
+  EventLoop::TimerId limit = 0;
+};
+
+namespace {
+
+// Takes what has come, and keeps at most `most` bytes of it. False: nothing more will come.
+bool Drain(const OwnedFd& pipe, size_t most, std::string* text) {
+  char buffer[16 * 1024];
+  ssize_t got = 0;
+  while ((got = read(pipe.get(), buffer, sizeof(buffer))) > 0) {
+    if (text->size() < most) text->append(buffer, static_cast<size_t>(got));
+  }
+  return got != 0;
+}
+
+absl::StatusOr<OwnedFd> MakePipe(OwnedFd* ours) {
+  int fds[2];
+  if (pipe2(fds, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "making a pipe");
+  ours->Reset(fds[0]);
+  fcntl(fds[0], F_SETFL, O_NONBLOCK);
+  return OwnedFd(fds[1]);
+}
+
+}  // namespace
+
+StackTool::StackTool(EventLoop* loop, Spawner* spawner, EnvironmentMap environment)
+    : loop_(loop), spawner_(spawner), environment_(std::move(environment)) {}
+
+StackTool::~StackTool() {
+  for (auto& [process, run] : runs_) {
+    loop_->Unwatch(run->out.get());
+    loop_->Unwatch(run->err.get());
+    loop_->Cancel(run->limit);
+  }
+}
+
+void StackTool::Ask(pid_t process, const std::string& file, Done done) {
+  if (runs_.count(process) > 0) Finish(process, absl::CancelledError("it was asked for again"));
+  auto run = std::make_unique<Run>();
+  run->process = process;
+  run->done = std::move(done);
+  Run* const started = run.get();
+  runs_[process] = std::move(run);
+  if (absl::Status status = Start(started, file); !status.ok()) {
+    loop_->Post([this, alive = std::weak_ptr<bool>(alive_), process, status] {
+      if (alive.lock() != nullptr) Finish(process, status);
+    });
+  }
+}
+
+absl::Status StackTool::Start(Run* run, const std::string& file) {
+  ASSIGN_OR_RETURN(const OwnedFd out, MakePipe(&run->out));
+  ASSIGN_OR_RETURN(const OwnedFd err, MakePipe(&run->err));
+  const OwnedFd null(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!null.valid()) return absl::ErrnoToStatus(errno, "opening /dev/null");
+  WorkerCommand command;
+  command.argv = {kStackTool, "dump", "--nonblocking", "--json", "--pid", absl::StrCat(run->process)};
+  command.file = file;
+  command.environment = environment_;
+  command.helper = true;
+  command.stdin_fd = null.get();
+  command.stdout_fd = out.get();
+  command.stderr_fd = err.get();
+  ASSIGN_OR_RETURN(run->tool, spawner_->SpawnWorker(command, EventsOf(run)));
+  loop_->Watch(run->out.get(), EPOLLIN, [this, run](uint32_t) {
+    if (!Drain(run->out, kMaxPySpyBytes + 1, &run->output)) loop_->Unwatch(run->out.get());
+  });
+  loop_->Watch(run->err.get(), EPOLLIN, [this, run](uint32_t) {
+    if (!Drain(run->err, kMaxHeard, &run->complaint)) loop_->Unwatch(run->err.get());
+  });
+  run->limit = loop_->After(kStackLimit, [this, run] {
+    run->limit = 0;
+    spawner_->Kill(run->tool, SIGKILL);
+    Finish(run->process, absl::DeadlineExceededError(absl::StrCat(kStackTool, " did not answer within ",
+                                                                  absl::FormatDuration(kStackLimit))));
+  });
+  return absl::OkStatus();
+}
+
+// A tool that was left alone may end after this object, or once the same process is asked about again.
+Spawner::WorkerEvents StackTool::EventsOf(Run* run) {
+  const auto is_current = [this, alive = std::weak_ptr<bool>(alive_), process = run->process, run] {
+    if (alive.lock() == nullptr) return false;
+    const auto found = runs_.find(process);
+    return found != runs_.end() && found->second.get() == run;
+  };
+  Spawner::WorkerEvents events;
+  events.failed = [this, is_current, run](int exit_code, const std::string& why) {
+    if (!is_current()) return;
+    const bool missing = exit_code == kExitNotFound;
+    Finish(run->process, missing ? absl::NotFoundError(absl::StrCat(kStackTool, " is not installed"))
+                                 : absl::FailedPreconditionError(why));
+  };
+  events.exited = [this, is_current, run](const Ending& ending) {
+    if (is_current()) OnExit(run, ending);
+  };
+  return events;
+}
+
+void StackTool::OnExit(Run* run, const Ending& ending) {
+  Drain(run->out, kMaxPySpyBytes + 1, &run->output);
+  Drain(run->err, kMaxHeard, &run->complaint);
+  if (!ending.ok()) {
+    const std::string said = LastLine(run->complaint);
+    const std::string why = absl::StrCat(kStackTool, " failed", said.empty() ? "" : ": ", said);
+    return Finish(run->process, absl::FailedPreconditionError(why));
+  }
+  Answer answer = ParsePySpy(run->output, run->process);
+  if (answer.ok()) return Finish(run->process, answer);
+  Finish(run->process,
+         absl::DataLossError(absl::StrCat("what ", kStackTool, " prints is ", answer.status().message())));
+}
+
+void StackTool::Finish(pid_t process, const Answer& answer) {
+  const auto found = runs_.find(process);
+  const std::unique_ptr<Run> run = std::move(found->second);
+  runs_.erase(found);
+  if (run->out.valid()) loop_->Unwatch(run->out.get());
+  if (run->err.valid()) loop_->Unwatch(run->err.get());
+  loop_->Cancel(run->limit);
+  run->done(answer);
+}
+
+}  // namespace muster::host

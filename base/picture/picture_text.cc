@@ -1,0 +1,182 @@
+#include "base/picture/picture_text.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/picture/suspects.h"
+#include "base/text.h"
+
+namespace muster {
+namespace {
+
+constexpr size_t kMaxWhere = 300;  // bytes
+
+std::string FileName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+// Code that came with Python or with a package. "<frozen importlib._bootstrap>", "<string>" and the like are
+// generated or run by a library.
+bool IsLibrary(const Frame& frame) {
+  return absl::StartsWith(frame.file, "<") || absl::StrContains(frame.file, "/site-packages/") ||
+         absl::StrContains(frame.file, "/dist-packages/") || absl::StrContains(frame.file, "/lib/python3") ||
+         absl::StrContains(frame.file, "/lib64/python3");
+}
+
+std::string Place(const Frame& frame) {
+  return absl::StrCat(FileName(frame.file), ":", frame.line, " (", frame.function, ")");
+}
+
+const PythonThread* MainThread(const RankPicture& rank) {
+  const bool known = !rank.python.empty() && rank.python.front().is_main && !rank.python.front().frames.empty();
+  return known ? &rank.python.front() : nullptr;
+}
+
+// The meaning of a letter in /proc/PID/stat, proc(5).
+const char* DescribeState(char state) {
+  switch (state) {
+    case 'R':
+      return "it runs";
+    case 'S':
+      return "it sleeps";
+    case 'D':
+      return "the kernel holds it, and no signal reaches it";
+    case 'T':
+    case 't':
+      return "it is stopped";
+    case 'Z':
+    case 'X':
+      return "it has ended";
+    default:
+      return "its state is not known";
+  }
+}
+
+std::string WithoutStack(const RankPicture& rank) {
+  if (rank.ended) return "it has ended";
+  std::string text = DescribeState(rank.state);
+  if (!rank.waits_in.empty()) absl::StrAppend(&text, ", in ", rank.waits_in, " of the kernel");
+  if (!rank.missing.empty()) absl::StrAppend(&text, " (", rank.missing, ")");
+  return text;
+}
+
+// A sleep is what each stack that waits ends with; whatever else the process does says more.
+bool IsUnusual(char state) { return state != 'S' && state != '?'; }
+
+// Functions that only pass a call on: torch wraps each collective into one of them. Python 3.11 and later give
+// qualified names: "_exception_logger.<locals>.wrapper".
+bool PassesOn(const Frame& frame) {
+  constexpr const char* kNames[] = {"wrapper", "inner", "decorate_context", "_call_impl", "_wrapped_call_impl",
+                                    "_fn"};
+  const std::string name = frame.function.substr(frame.function.rfind('.') + 1);
+  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
+}
+
+std::string InStack(const PythonThread& thread) {
+  const std::vector<Frame>& frames = thread.frames;
+  const auto own =
+      std::find_if(frames.begin(), frames.end(), [](const Frame& frame) { return !IsLibrary(frame); });
+  if (own == frames.end()) return absl::StrCat("at ", Place(frames.front()));
+  if (own == frames.begin()) return absl::StrCat("at ", Place(*own));
+  auto called = std::prev(own);
+  while (called != frames.begin() && PassesOn(*called)) --called;
+  return absl::StrCat("in ", called->function, ", called at ", Place(*own));
+}
+
+std::string Ranks(const RankGroup& group) {
+  std::vector<int> ranks;
+  for (const RankPicture* rank : group.ranks) ranks.push_back(rank->rank);
+  return absl::StrCat(ranks.size() == 1 ? "rank " : absl::StrCat(ranks.size(), " ranks ("), ShowRanks(ranks),
+                      ranks.size() == 1 ? "" : ")");
+}
+
+}  // namespace
+
+std::string WhereIs(const RankPicture& rank) {
+  const PythonThread* const main = MainThread(rank);
+  std::string where = main == nullptr ? WithoutStack(rank) : InStack(*main);
+  if (main != nullptr && IsUnusual(rank.state)) absl::StrAppend(&where, "; ", DescribeState(rank.state));
+  return CutUtf8(OneLine(where), kMaxWhere);
+}
+
+std::string ShowRanks(std::vector<int> ranks) {
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  std::vector<std::string> ranges;
+  for (size_t i = 0; i < ranks.size();) {
+    size_t last = i;
+    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
+    ranges.push_back(last == i ? absl::StrCat(ranks[i]) : absl::StrCat(ranks[i], "-", ranks[last]));
+    i = last + 1;
+  }
+  return JoinAtMost(ranges, kMaxRangesShown);
+}
+
+std::vector<RankGroup> GroupByPlace(const std::vector<RankPicture>& ranks) {
+  std::map<std::string, RankGroup> by_place;
+  for (const RankPicture& rank : ranks) {
+    RankGroup& group = by_place[WhereIs(rank)];
+    group.ranks.push_back(&rank);
+  }
+  std::vector<RankGroup> groups;
+  for (auto& [where, group] : by_place) {
+    group.where = where;
+    std::sort(group.ranks.begin(), group.ranks.end(),
+              [](const RankPicture* a, const RankPicture* b) { return a->rank < b->rank; });
+    groups.push_back(std::move(group));
+  }
+  std::sort(groups.begin(), groups.end(), [](const RankGroup& a, const RankGroup& b) {
+    return std::make_pair(a.ranks.size(), a.ranks[0]->rank) < std::make_pair(b.ranks.size(), b.ranks[0]->rank);
+  });
+  return groups;
+}
+
+std::vector<std::string> PictureLines(const std::vector<RankPicture>& ranks) {
+  const std::vector<RankGroup> groups = GroupByPlace(ranks);
+  std::vector<std::string> lines;
+  const Suspects suspects = FindSuspects(ranks);
+  if (!suspects.ranks.empty()) {
+    lines.push_back(absl::StrCat(suspects.ranks.size() == 1 ? "suspect: rank " : "suspects: ranks ",
+                                 ShowRanks(suspects.ranks), ": ", suspects.why));
+  }
+  const size_t most = kMaxPictureLines - lines.size();
+  const size_t shown = groups.size() <= most ? groups.size() : most - 1;
+  size_t room = most - shown - (shown < groups.size() ? 1 : 0);
+  for (size_t i = 0; i < shown; ++i) {
+    const RankGroup& group = groups[i];
+    lines.push_back(absl::StrCat(Ranks(group), ": ", group.where));
+    const PythonThread* const main = MainThread(*group.ranks[0]);
+    if (main == nullptr) continue;
+    // A fair part each, so that a deep stack leaves the next group something.
+    const size_t depth = std::min(main->frames.size(), room / (shown - i));
+    for (size_t frame = 0; frame < depth; ++frame) {
+      lines.push_back(OneLine(absl::StrCat("    ", main->frames[frame].function, " (", main->frames[frame].file,
+                                           ":", main->frames[frame].line, ")")));
+    }
+    room -= depth;
+  }
+  if (shown < groups.size()) lines.push_back(absl::StrCat("and ", groups.size() - shown, " more places"));
+  return lines;
+}
+
+std::string PictureText(const std::vector<RankPicture>& ranks) {
+  std::string text;
+  for (const RankPicture& rank : ranks) {
+    absl::StrAppend(&text, "rank ", rank.rank, ": pid ", rank.pid, " (", OneLine(rank.program), "), state ",
+                    std::string(1, rank.state), ", ", rank.threads, " threads",
+                    rank.waits_in.empty() ? "" : absl::StrCat(", in ", OneLine(rank.waits_in), " of the kernel"),
+                    "\n");
+    if (!rank.missing.empty()) absl::StrAppend(&text, "  no Python stacks: ", OneLine(rank.missing), "\n");
+    for (const PythonThread& thread : rank.python) {
+      absl::StrAppend(&text, "  thread ", OneLine(thread.name), "\n");
+      for (const Frame& frame : thread.frames) {
+        absl::StrAppend(&text, "    ", OneLine(frame.function), " (", OneLine(frame.file), ":", frame.line, ")\n");
+      }
+    }
+  }
+  return text;
+}
+
+}  // namespace muster

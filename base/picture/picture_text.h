@@ -1,0 +1,40 @@
+// A picture of many ranks in words: those that stand at the same place are one group, and the smallest group comes
+// first, since a rank that differs from all others is mostly the one that the others wait for. Pure.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "base/picture/rank_picture.h"
+
+namespace muster {
+
+inline constexpr size_t kMaxPictureLines = 40;  // in the log
+inline constexpr size_t kMaxRangesShown = 8;    // of ranks, in one line
+
+// Where a rank stands: "in all_reduce, called at train.py:88 (step)", "at train.py:12 (wait_for_data)", or,
+// without a Python stack, "in state D (in a kernel call that nothing interrupts), in nfs_wait (py-spy is not
+// installed)". The innermost frame of the user's own code counts: which line of the library below it is reached is
+// chance.
+std::string WhereIs(const RankPicture& rank);
+
+// "3", "0-2, 7 and 9-12"; sorted ascending, without repetition.
+std::string ShowRanks(std::vector<int> ranks);
+
+struct RankGroup {
+  std::string where;
+  std::vector<const RankPicture*> ranks;  // by rank
+};
+
+// The smallest group first; of equal ones that with the lowest rank. Refers to `ranks`.
+std::vector<RankGroup> GroupByPlace(const std::vector<RankPicture>& ranks);
+
+// At most kMaxPictureLines lines: a line for each group, and the stack of the first rank of each, as far as there
+// is room.
+std::vector<std::string> PictureLines(const std::vector<RankPicture>& ranks);
+
+// Everything, for a file: each rank with the stacks of all of its threads.
+std::string PictureText(const std::vector<RankPicture>& ranks);
+
+}  // namespace muster

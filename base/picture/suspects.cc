@@ -1,0 +1,54 @@
+#include "base/picture/suspects.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "base/picture/picture_text.h"
+
+namespace muster {
+namespace {
+
+// Empty if it is true of none, or of all.
+template <typename Predicate>
+std::vector<int> Some(const std::vector<RankPicture>& ranks, Predicate is_so) {
+  std::vector<int> some;
+  for (const RankPicture& rank : ranks) {
+    if (is_so(rank)) some.push_back(rank.rank);
+  }
+  if (some.size() == ranks.size()) some.clear();
+  std::sort(some.begin(), some.end());
+  return some;
+}
+
+std::string Are(const std::vector<int>& ranks, const char* singular, const char* plural) {
+  return ranks.size() == 1 ? singular : plural;
+}
+
+}  // namespace
+
+Suspects FindSuspects(const std::vector<RankPicture>& ranks) {
+  if (auto some = Some(ranks, [](const RankPicture& rank) { return rank.ended; }); !some.empty()) {
+    return {some, Are(some, "it has ended", "they have ended")};
+  }
+  const auto stopped = [](const RankPicture& rank) { return rank.state == 'T' || rank.state == 't'; };
+  if (auto some = Some(ranks, stopped); !some.empty()) {
+    return {some, Are(some, "it is stopped", "they are stopped")};
+  }
+  if (auto some = Some(ranks, [](const RankPicture& rank) { return rank.state == 'D'; }); !some.empty()) {
+    return {some, Are(some, "the kernel holds it", "the kernel holds them")};
+  }
+  const std::vector<RankGroup> groups = GroupByPlace(ranks);
+  if (groups.empty() || groups.back().ranks.size() == groups.front().ranks.size()) return {};
+  Suspects suspects;
+  for (const RankGroup& group : groups) {
+    if (group.ranks.size() > groups.front().ranks.size()) break;
+    for (const RankPicture* rank : group.ranks) suspects.ranks.push_back(rank->rank);
+  }
+  std::sort(suspects.ranks.begin(), suspects.ranks.end());
+  const size_t others = ranks.size() - suspects.ranks.size();
+  suspects.why =
+      absl::StrCat(Are(suspects.ranks, "it stands", "they stand"), " elsewhere than the other ", others);
+  return suspects;
+}
+
+}  // namespace muster

@@ -1,0 +1,23 @@
+// Which ranks of a job that does not go on are most likely the reason. The others mostly wait for them, and so
+// stand at one and the same place. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/picture/rank_picture.h"
+
+namespace muster {
+
+struct Suspects {
+  std::vector<int> ranks;  // sorted; empty: none differs from the others
+  std::string why;         // a clause: "it is stopped", "they stand elsewhere than the other 6"
+};
+
+// The first of these that is true of some ranks, but not of all: they have ended; they are stopped; the kernel
+// holds them where no signal reaches them; they stand at a place where fewer ranks stand than elsewhere. Of
+// several places with as few ranks all are suspects, as two that wait for each other are, unless nobody stands
+// elsewhere.
+Suspects FindSuspects(const std::vector<RankPicture>& ranks);
+
+}  // namespace muster

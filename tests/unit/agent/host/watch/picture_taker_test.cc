@@ -1,0 +1,136 @@
+// Pictures of real processes. The tool that reads Python stacks is a script in its place; tests/integration has
+// the real one.
+#include "agent/host/watch/picture_taker.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <deque>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "tests/unit/agent/host/host_shell_support.h"
+#include "tests/unit/test_folder.h"
+
+namespace muster::host {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kStacks[] =
+    R"([{"os_thread_id": '$5', "thread_name": "MainThread", "frames": [{"name": "f", "filename": "/j/a.py", "line": 4}]}])";
+
+class PictureTakerTest : public testing::Test {
+ protected:
+  PictureTakerTest() : taker_(&hostlet_.loop, &hostlet_.spawner, CurrentEnvironment()) {}
+
+  // A worker that waits, and has executed its program.
+  pid_t Start(const std::vector<std::string>& argv) {
+    bool& executing = executing_.emplace_back(false);
+    const auto pid = hostlet_.spawner.SpawnWorker(
+        {.argv = argv, .environment = CurrentEnvironment()},
+        {[&executing] { executing = true; }, [](int, const std::string&) {}, [](const Ending&) {}});
+    EXPECT_TRUE(pid.ok()) << pid.status();
+    EXPECT_TRUE(hostlet_.RunUntil([&executing] { return executing; }));
+    return *pid;
+  }
+  // What is called python3 may be a script that executes it.
+  pid_t StartPython() {
+    const pid_t pid = Start({"python3", "-c", "import time; time.sleep(1000)"});
+    EXPECT_TRUE(Eventually([pid] {
+      const std::string program = std::filesystem::read_symlink(absl::StrCat("/proc/", pid, "/exe")).filename();
+      return program.find("python") == 0;
+    }));
+    return pid;
+  }
+
+  // The script in the place of py-spy. Returns the interpreter beside which it is.
+  std::string Tool(const std::string& script) {
+    std::ofstream(folder_ / kStackTool) << "#!/bin/sh\n" << script << "\n";
+    std::filesystem::permissions(folder_ / kStackTool, std::filesystem::perms::owner_all);
+    return folder_ / "python3";
+  }
+
+  std::vector<RankPicture> Take(const std::vector<pid_t>& workers, const std::string& python) {
+    std::vector<PictureTaker::Subject> subjects;
+    for (const pid_t worker : workers) subjects.push_back({static_cast<int>(subjects.size()), worker});
+    std::optional<std::vector<RankPicture>> pictures;
+    taker_.Take(subjects, python, [&pictures](std::vector<RankPicture> taken) { pictures = std::move(taken); });
+    EXPECT_TRUE(taker_.busy());
+    EXPECT_TRUE(hostlet_.RunUntil([&pictures] { return pictures.has_value(); }));
+    EXPECT_FALSE(taker_.busy());
+    EXPECT_EQ(pictures->size(), workers.size());
+    return *pictures;
+  }
+
+  Hostlet hostlet_;
+  TestFolder folder_;
+  std::deque<bool> executing_;
+  PictureTaker taker_;
+};
+
+TEST_F(PictureTakerTest, AProcessWithoutPythonHasAState) {
+  const pid_t worker = Start({"/bin/sleep", "1000"});
+  ASSERT_TRUE(Eventually([worker] { return ReadProcess(worker)->state == 'S'; }));
+  const RankPicture picture = Take({worker}, "").at(0);
+  EXPECT_EQ(picture.state, 'S');
+  EXPECT_EQ(picture.program, "sleep");
+  EXPECT_EQ(picture.threads, 1);
+  EXPECT_EQ(picture.missing, "it runs no Python");
+}
+
+TEST_F(PictureTakerTest, AStoppedProcessIsNamed) {
+  const pid_t worker = Start({"/bin/sleep", "1000"});
+  hostlet_.spawner.Kill(worker, SIGSTOP);
+  ASSERT_TRUE(Eventually([worker] { return ReadProcess(worker)->state == 'T'; }));
+  EXPECT_EQ(Take({worker}, "").at(0).state, 'T');
+}
+
+TEST_F(PictureTakerTest, AWorkerThatIsGoneHasEnded) {
+  bool ended = false;
+  const auto pid = hostlet_.spawner.SpawnWorker(
+      {.argv = {"/bin/true"}, .environment = CurrentEnvironment()},
+      {[] {}, [](int, const std::string&) {}, [&ended](const Ending&) { ended = true; }});
+  ASSERT_TRUE(pid.ok() && hostlet_.RunUntil([&ended] { return ended; }));
+  EXPECT_TRUE(Take({*pid}, "").at(0).ended);
+}
+
+TEST_F(PictureTakerTest, TheToolIsAskedAboutThePythonOfEachRank) {
+  std::vector<pid_t> workers;
+  for (int i = 0; i < 2 * kStackToolsAtOnce; ++i) workers.push_back(StartPython());
+  workers.push_back(Start({"/bin/sh", "-c", "python3 -c 'import time; time.sleep(1000)'; true"}));
+  const auto runs_python = [&] { return Take({workers.back()}, Tool("exit 1")).at(0).pid != workers.back(); };
+  ASSERT_TRUE(Eventually(runs_python)) << "the shell's child";
+  const std::vector<RankPicture> pictures = Take(workers, Tool(absl::StrCat("echo '", kStacks, "'")));
+  for (const RankPicture& picture : pictures) {
+    EXPECT_EQ(picture.missing, "");
+    ASSERT_EQ(picture.python.size(), 1u) << picture.rank;
+    EXPECT_TRUE(picture.python[0].is_main) << picture.rank;
+    EXPECT_EQ(picture.python[0].frames.at(0).line, 4);
+  }
+}
+
+TEST_F(PictureTakerTest, AToolThatIsNotThereIsNamed) {
+  EnvironmentMap nothing = CurrentEnvironment();
+  nothing["PATH"] = folder_ / "empty";
+  PictureTaker taker(&hostlet_.loop, &hostlet_.spawner, nothing);
+  std::optional<std::vector<RankPicture>> pictures;
+  taker.Take({{0, StartPython()}}, "", [&](std::vector<RankPicture> taken) { pictures = std::move(taken); });
+  ASSERT_TRUE(hostlet_.RunUntil([&pictures] { return pictures.has_value(); }));
+  EXPECT_EQ(pictures->at(0).missing, "py-spy is not installed");
+  EXPECT_EQ(pictures->at(0).program.find("python"), 0u) << "the rest is known";
+}
+
+TEST_F(PictureTakerTest, AToolThatHangsOrFailsIsNamed) {
+  const pid_t worker = StartPython();
+  EXPECT_EQ(Take({worker}, Tool("exec sleep 1000")).at(0).missing, "py-spy did not answer within 4s");
+  EXPECT_EQ(Take({worker}, Tool("echo no right >&2; exit 1")).at(0).missing, "py-spy failed: no right");
+  EXPECT_THAT(Take({worker}, Tool("echo garbage")).at(0).missing, HasSubstr("what py-spy prints is not JSON"));
+  EXPECT_THAT(Take({worker}, Tool("yes | head -c 10000000")).at(0).missing, HasSubstr("what py-spy prints is"));
+}
+
+}  // namespace
+}  // namespace muster::host

@@ -1,0 +1,193 @@
+// What is told of where the ranks of a job stand.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/picture/picture_text.h"
+#include "base/picture/py_spy.h"
+#include "base/picture/suspects.h"
+
+namespace muster {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr char kTorch[] = "/opt/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py";
+
+RankPicture Standing(int rank, std::vector<Frame> frames) {
+  RankPicture picture;
+  picture.rank = rank;
+  picture.state = 'S';
+  picture.python.push_back({.name = "MainThread", .is_main = true, .frames = std::move(frames)});
+  return picture;
+}
+
+RankPicture InAllReduce(int rank) {
+  return Standing(rank, {{"all_reduce", kTorch, 2501},
+                         {"_exception_logger.<locals>.wrapper", kTorch, 83},
+                         {"step", "/job/train.py", 88},
+                         {"<module>", "/job/train.py", 120}});
+}
+
+TEST(WhereIs, TheInnermostLineOfTheUsersOwnCodeCounts) {
+  EXPECT_EQ(WhereIs(InAllReduce(0)), "in all_reduce, called at train.py:88 (step)");
+  EXPECT_EQ(WhereIs(Standing(0, {{"wait", "/job/data.py", 41}, {"<module>", "/job/train.py", 3}})),
+            "at data.py:41 (wait)");
+}
+
+TEST(WhereIs, AStackOfLibrariesAloneHasItsInnermostLine) {
+  EXPECT_EQ(WhereIs(Standing(0, {{"_find_and_load", "<frozen importlib._bootstrap>", 1176},
+                                 {"main", "/usr/lib/python3.11/runpy.py", 5}})),
+            "at <frozen importlib._bootstrap>:1176 (_find_and_load)");
+}
+
+TEST(WhereIs, AStateThatNoWaitExplainsIsNamed) {
+  RankPicture picture = InAllReduce(0);
+  picture.state = 'T';
+  EXPECT_EQ(WhereIs(picture), "in all_reduce, called at train.py:88 (step); it is stopped");
+}
+
+TEST(WhereIs, WithoutAStackTheKernelsWordCounts) {
+  RankPicture picture;
+  picture.state = 'D';
+  picture.waits_in = "nfs_wait_bit_killable";
+  picture.missing = "py-spy is not installed";
+  EXPECT_EQ(WhereIs(picture),
+            "the kernel holds it, and no signal reaches it, in nfs_wait_bit_killable of the kernel (py-spy is not "
+            "installed)");
+}
+
+TEST(ShowRanks, RangesAreJoined) {
+  EXPECT_EQ(ShowRanks({}), "");
+  EXPECT_EQ(ShowRanks({3}), "3");
+  EXPECT_EQ(ShowRanks({7, 0, 2, 1, 1, 10, 9}), "0-2, 7, 9-10");
+  std::vector<int> even;
+  for (int i = 0; i < 40; i += 2) even.push_back(i);
+  EXPECT_EQ(ShowRanks(even), "0, 2, 4, 6, 8, 10, 12, 14 and 12 more");
+}
+
+TEST(PictureLines, TheRankThatDiffersComesFirst) {
+  std::vector<RankPicture> ranks;
+  for (int rank = 0; rank < 8; ++rank) {
+    ranks.push_back(rank == 5 ? Standing(5, {{"load", "/job/data.py", 41}}) : InAllReduce(rank));
+  }
+  EXPECT_THAT(
+      PictureLines(ranks),
+      ElementsAre("suspect: rank 5: it stands elsewhere than the other 7", "rank 5: at data.py:41 (load)",
+                  "    load (/job/data.py:41)", "7 ranks (0-4, 6-7): in all_reduce, called at train.py:88 (step)",
+                  absl::StrCat("    all_reduce (", kTorch, ":2501)"),
+                  absl::StrCat("    _exception_logger.<locals>.wrapper (", kTorch, ":83)"),
+                  "    step (/job/train.py:88)", "    <module> (/job/train.py:120)"));
+}
+
+TEST(PictureLines, AThousandPlacesStayWithinTheLimit) {
+  std::vector<RankPicture> ranks;
+  for (int rank = 0; rank < 1000; ++rank) ranks.push_back(Standing(rank, {{"f", "/job/a.py", rank + 1}}));
+  const std::vector<std::string> lines = PictureLines(ranks);
+  EXPECT_EQ(lines.size(), kMaxPictureLines);
+  EXPECT_EQ(lines.back(), "and 961 more places");
+}
+
+TEST(PictureLines, ADeepStackLeavesTheNextGroupItsPart) {
+  std::vector<Frame> deep(kMaxFrames, Frame{"f", "/job/deep.py", 1});
+  const std::vector<std::string> lines = PictureLines({Standing(0, deep), InAllReduce(1), InAllReduce(2)});
+  EXPECT_LE(lines.size(), kMaxPictureLines);
+  EXPECT_THAT(lines.back(), HasSubstr("<module>"));
+}
+
+std::vector<RankPicture> Eight() {
+  std::vector<RankPicture> ranks;
+  for (int rank = 0; rank < 8; ++rank) ranks.push_back(InAllReduce(rank));
+  return ranks;
+}
+
+TEST(Suspects, OneThatDiffersIsTheReason) {
+  std::vector<RankPicture> ranks = Eight();
+  EXPECT_TRUE(FindSuspects(ranks).ranks.empty()) << "all wait for something else";
+  ranks[6] = Standing(6, {{"load", "/job/data.py", 41}});
+  EXPECT_THAT(FindSuspects(ranks).ranks, ElementsAre(6));
+}
+
+TEST(Suspects, TwoThatWaitForEachOtherAreBoth) {
+  std::vector<RankPicture> ranks = Eight();
+  ranks[2] = Standing(2, {{"recv", kTorch, 9}, {"step", "/job/train.py", 90}});
+  ranks[5] = Standing(5, {{"send", kTorch, 8}, {"step", "/job/train.py", 91}});
+  EXPECT_THAT(FindSuspects(ranks).ranks, ElementsAre(2, 5));
+  EXPECT_EQ(FindSuspects(ranks).why, "they stand elsewhere than the other 6");
+}
+
+TEST(Suspects, HalfAndHalfAccuseNobody) {
+  EXPECT_TRUE(FindSuspects({InAllReduce(0), Standing(1, {{"load", "/job/data.py", 41}})}).ranks.empty());
+  EXPECT_TRUE(FindSuspects({}).ranks.empty());
+}
+
+TEST(Suspects, WhoHasEndedOrIsStoppedOrHeldComesBeforeAnyPlace) {
+  std::vector<RankPicture> ranks = Eight();
+  ranks[0] = Standing(0, {{"load", "/job/data.py", 41}});
+  ranks[1].state = 'D';
+  EXPECT_THAT(FindSuspects(ranks).ranks, ElementsAre(1));
+  ranks[2].state = 'T';
+  EXPECT_THAT(FindSuspects(ranks).ranks, ElementsAre(2));
+  ranks[3] = RankPicture();
+  ranks[3].rank = 3;
+  ranks[3].ended = true;
+  EXPECT_THAT(FindSuspects(ranks).ranks, ElementsAre(3));
+  EXPECT_EQ(FindSuspects(ranks).why, "it has ended");
+}
+
+TEST(Suspects, WhatIsTrueOfAllAccusesNobody) {
+  std::vector<RankPicture> ranks = Eight();
+  for (RankPicture& rank : ranks) rank.state = 'T';
+  EXPECT_TRUE(FindSuspects(ranks).ranks.empty());
+}
+
+// A program chooses its own names.
+TEST(PictureLines, NamesCannotEndALine) {
+  RankPicture picture = Standing(0, {{"f\nmuster: error: all is lost", "/job/a\x1b[2J.py", 1}});
+  picture.program = "python\n";
+  for (const std::string& line : PictureLines({picture})) {
+    EXPECT_FALSE(absl::StrContains(line, "\n") || absl::StrContains(line, "\x1b")) << line;
+  }
+  EXPECT_THAT(PictureText({picture}), ::testing::Not(HasSubstr("\nmuster")));
+}
+
+TEST(PySpy, TheMainThreadComesFirst) {
+  const auto threads = ParsePySpy(R"([
+    {"pid": 7, "thread_id": 1, "thread_name": "helper", "os_thread_id": 8, "active": false, "owns_gil": false,
+     "frames": [{"name": "run", "filename": "/usr/lib/python3.11/threading.py", "line": 982}]},
+    {"pid": 7, "thread_id": 2, "thread_name": null, "os_thread_id": 7, "active": true, "owns_gil": true,
+     "frames": [{"name": "step", "filename": "/job/train.py", "line": 88, "locals": null}]}])",
+                                  7);
+  ASSERT_TRUE(threads.ok()) << threads.status();
+  ASSERT_EQ(threads->size(), 2u);
+  EXPECT_TRUE(threads->at(0).is_main);
+  EXPECT_EQ(threads->at(0).frames.at(0).function, "step");
+  EXPECT_EQ(threads->at(0).frames.at(0).line, 88);
+  EXPECT_EQ(threads->at(1).name, "helper");
+}
+
+TEST(PySpy, WhatIsNoListOfThreadsIsRefused) {
+  for (const char* text : {"", "{}", "[1]", "Error: Permission denied", "[{\"frames\": []}"}) {
+    EXPECT_FALSE(ParsePySpy(text, 1).ok()) << text;
+  }
+  EXPECT_TRUE(ParsePySpy(R"([{"frames": "none"}, {"frames": [3]}, {}])", 1).ok()) << "threads without frames";
+}
+
+TEST(PySpy, ManyThreadsAndFramesAreCut) {
+  std::string frames, threads;
+  for (int i = 0; i < 200; ++i)
+    absl::StrAppend(&frames, i > 0 ? "," : "", R"({"name": "f", "filename": "a", "line": 1})");
+  for (int i = 0; i < 200; ++i) {
+    absl::StrAppend(&threads, i > 0 ? "," : "", R"({"os_thread_id": )", i, R"(, "frames": [)", frames, "]}");
+  }
+  const auto parsed = ParsePySpy(absl::StrCat("[", threads, "]"), 150);
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->size(), kMaxPythonThreads);
+  EXPECT_TRUE(parsed->at(0).is_main);
+  EXPECT_EQ(parsed->at(0).frames.size(), kMaxFrames);
+}
+
+}  // namespace
+}  // namespace muster
