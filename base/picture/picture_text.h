@@ -14,9 +14,8 @@ inline constexpr size_t kMaxPictureLines = 40;  // in the log
 inline constexpr size_t kMaxRangesShown = 8;    // of ranks, in one line
 
 // Where a rank stands: "in all_reduce, called at train.py:88 (step)", "at train.py:12 (wait_for_data)", or,
-// without a Python stack, "in state D (in a kernel call that nothing interrupts), in nfs_wait (py-spy is not
-// installed)". The innermost frame of the user's own code counts: which line of the library below it is reached is
-// chance.
+// without a Python stack, "it sleeps, in do_wait of the kernel (py-spy is not installed)". The innermost frame of
+// the user's own code counts: which line of the library below it is reached is chance.
 std::string WhereIs(const RankPicture& rank);
 
 // "3", "0-2, 7 and 9-12"; sorted ascending, without repetition.

@@ -195,7 +195,7 @@ class Job {
     node.session->Connect();
   }
 
-  // As an agent whose workers run from the moment that it is told to.
+  // Acts as an agent whose workers start at once.
   void Take(size_t i, const v1::Directive& directive) {
     Node& node = nodes_[i];
     if (!node.answered) ++answered_;

@@ -7,7 +7,6 @@
 #include <deque>
 #include <future>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -99,7 +98,6 @@ std::string ToolBeside(const std::string& python) {
 }  // namespace
 
 struct PictureTaker::Shot {
-  std::vector<Subject> subjects;
   std::string tool;  // the file; empty: it is searched
   Done done;
   BootTime began = absl::InfinitePast();
@@ -120,7 +118,6 @@ PictureTaker::~PictureTaker() {
 void PictureTaker::Take(const std::vector<Subject>& subjects, const std::string& python, Done done) {
   MUSTER_CHECK(!busy(), "one picture at a time");
   shot_ = std::make_unique<Shot>();
-  shot_->subjects = subjects;
   shot_->tool = ToolBeside(python);
   shot_->done = std::move(done);
   shot_->began = EventLoop::Now();

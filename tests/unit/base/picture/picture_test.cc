@@ -1,4 +1,4 @@
-// What is told of where the ranks of a job stand.
+// Tests of a picture: its lines, its groups and its suspects.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

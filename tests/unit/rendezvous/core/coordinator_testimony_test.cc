@@ -272,7 +272,25 @@ TEST_F(TestimonyTest, TheMembersOfAnInventedRoundAreAwaitedForALimitedTime) {
 }
 
 // A node may invent a later round each time that the coordinator has waited for the members of the one before.
-TEST_F(TestimonyTest, InventedRoundsKeepTheJobWaitingForALimitedTime) {
+class InventedRoundsTest : public TestimonyTest {
+ protected:
+  // How often the liar told of one, each changed by `change`, before the job ran.
+  template <typename Change>
+  int TellLaterRounds(v1::AgentStatus* liar, Change change) {
+    int told = 0;
+    while (after_.state() != State::kRunning && ++told < 10 * kMaxRoundsHeard) {
+      *liar->mutable_last() = LaterRoundOf("liar");
+      change(liar->mutable_last());
+      liar->mutable_last()->mutable_id()->set_number(uint64_t{100} + static_cast<uint64_t>(told));
+      after_.Say("liar");
+      after_.Pass(absl::Seconds(5), kAll);
+      for (const std::string& name : kAll) after_.Apply(name);
+    }
+    return told;
+  }
+};
+
+TEST_F(InventedRoundsTest, KeepTheJobWaitingForALimitedTime) {
   for (const std::string& name : kAll) IsStopped(name);
   for (const std::string& name : kAll) Return(name);
   v1::AgentStatus& liar = Invent("liar", LaterRoundOf("liar"));
@@ -281,20 +299,11 @@ TEST_F(TestimonyTest, InventedRoundsKeepTheJobWaitingForALimitedTime) {
   liar.set_live_workers(0);
   liar.set_outcome(v1::OUTCOME_NONE);
   after_.Attach("liar");
-  int told = 0;
-  while (after_.state() != State::kRunning && ++told < 10 * kMaxRoundsHeard) {
-    *liar.mutable_last() = LaterRoundOf("liar");
-    liar.mutable_last()->clear_node_rank();
-    liar.mutable_last()->mutable_id()->set_number(uint64_t{100} + static_cast<uint64_t>(told));
-    after_.Say("liar");
-    after_.Pass(absl::Seconds(5), kAll);
-    for (const std::string& name : kAll) after_.Apply(name);
-  }
-  EXPECT_LT(told, 2 * kMaxRoundsHeard);
+  EXPECT_LT(TellLaterRounds(&liar, [](v1::Round* round) { round->clear_node_rank(); }), 2 * kMaxRoundsHeard);
 }
 
-// It may say each time that it runs the round, and that another member is still to come.
-TEST_F(TestimonyTest, InventedMembersOfInventedRoundsKeepItWaitingForALimitedTime) {
+// The liar may say each time that it runs the round, and that another member is still to come.
+TEST_F(InventedRoundsTest, WithInventedMembersKeepItWaitingForALimitedTimeToo) {
   for (const std::string& name : kAll) IsStopped(name);
   for (const std::string& name : kAll) Return(name);
   v1::AgentStatus& liar = Invent("liar", LaterRoundOf("liar"));
@@ -302,16 +311,7 @@ TEST_F(TestimonyTest, InventedMembersOfInventedRoundsKeepItWaitingForALimitedTim
   liar.set_live_workers(1);
   liar.set_outcome(v1::OUTCOME_RAN);
   after_.Attach("liar");
-  int told = 0;
-  while (after_.state() != State::kRunning && ++told < 10 * kMaxRoundsHeard) {
-    *liar.mutable_last() = LaterRoundOf("liar");
-    liar.mutable_last()->set_node_count(2);
-    liar.mutable_last()->mutable_id()->set_number(uint64_t{100} + static_cast<uint64_t>(told));
-    after_.Say("liar");
-    after_.Pass(absl::Seconds(5), kAll);
-    for (const std::string& name : kAll) after_.Apply(name);
-  }
-  EXPECT_LT(told, 3 * kMaxRoundsHeard);
+  EXPECT_LT(TellLaterRounds(&liar, [](v1::Round* round) { round->set_node_count(2); }), 3 * kMaxRoundsHeard);
 }
 
 TEST_F(TestimonyTest, NoRoundBeginsWhileACarriedSuccessIsWeighed) {
