@@ -295,13 +295,15 @@ absl::Status SignalProcess(pid_t pid, uint64_t start, int signal) {
   return absl::ErrnoToStatus(errno, "pidfd_send_signal to pid " + std::to_string(pid));
 }
 
+std::string KernelFunction(pid_t pid) {
+  const auto where = ReadFile(ProcPath(pid, "wchan"));
+  return where.ok() && *where != "0" ? *where : "";
+}
+
 std::string Describe(const ProcessInfo& process) {
   std::string text = "pid " + std::to_string(process.pid) + " (" + process.name + ", state " + process.state;
-  if (process.state == 'D') {
-    const auto where = ReadFile(ProcPath(process.pid, "wchan"));
-    if (where.ok() && !where->empty() && *where != "0") text += " in " + *where;
-  }
-  return text + ")";
+  const std::string where = process.state == 'D' ? KernelFunction(process.pid) : "";
+  return text + (where.empty() ? "" : " in " + where) + ")";
 }
 
 }  // namespace muster

@@ -82,6 +82,9 @@ absl::StatusOr<std::string> StartEnvironment(pid_t pid, const std::string& name)
 // errors: the kernel refused.
 absl::Status SignalProcess(pid_t pid, uint64_t start, int signal);
 
+// The function of the kernel in which the process waits. Empty: it does not wait there, or we are not told.
+std::string KernelFunction(pid_t pid);
+
 // "pid 71 (python, state D in nv_wait)".
 std::string Describe(const ProcessInfo& process);
 

@@ -13,9 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/io/bounded_call.h"
-#include "base/io/whole_file.h"
 #include "base/proc/proc_scan.h"
-#include "base/text.h"
 #include "base/utf8.h"
 
 namespace muster::host {
@@ -32,12 +30,6 @@ std::string ProgramOf(const ProcessInfo& process) {
   char path[4096];
   const ssize_t size = readlink(absl::StrCat("/proc/", process.pid, "/exe").c_str(), path, sizeof(path));
   return size > 0 ? FileName(std::string(path, static_cast<size_t>(size))) : process.name;
-}
-
-// Empty: it does not wait in the kernel, or the kernel does not say where.
-std::string KernelFunction(pid_t pid) {
-  const auto text = ReadWholeFile(absl::StrCat("/proc/", pid, "/wchan"), kMaxName);
-  return text.ok() && *text != "0" ? OneLine(ToUtf8(*text, kMaxName)) : "";
 }
 
 // All processes of the worker's session, its first process first, then by pid: parents mostly come before
@@ -84,7 +76,7 @@ Looked LookAt(const PictureTaker::Subject& subject) {
   picture.program = ToUtf8(ProgramOf(shown), kMaxName);
   picture.state = shown.state;
   picture.threads = shown.threads;
-  picture.waits_in = KernelFunction(shown.pid);
+  picture.waits_in = ToUtf8(KernelFunction(shown.pid), kMaxName);
   if (!looked.is_python) picture.missing = "it runs no Python";
   return looked;
 }
