@@ -100,7 +100,9 @@ bool TheDrainedRoundWasTheLast(BootTime now, const Job& job) {
   return job.verdict && job.verdict->exit_code() != 0 && TheRoundIsDrained(now, job) && NoRoundMayFollow(now, job);
 }
 
-bool AllHaveAcknowledged(BootTime now, const Job& job) { return AwaitsNoAcknowledgement(now, job); }
+bool AllHaveAcknowledged(BootTime now, const Job& job) {
+  return job.verdict && AwaitsNoAcknowledgement(now, job);
+}
 
 }  // namespace
 

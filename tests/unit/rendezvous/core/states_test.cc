@@ -340,8 +340,13 @@ std::vector<Condition> ConditionsOfTheEnd() {
       {S::kVerdict,
        S::kReleasing,
        "all nodes have acknowledged the verdict",
-       [](Moment* m) { m->Attach("a", 0, v1::PHASE_READY).status.mutable_verdict(); },
-       {{"one has not",
+       [](Moment* m) {
+         m->Conclude(0);
+         *m->Attach("a", 0, v1::PHASE_READY).status.mutable_verdict() = *m->job.verdict;
+       },
+       {{"there is none", [](Moment* m) { m->job.verdict.reset(); }},
+        {"one has another", [](Moment* m) { m->At("a").status.mutable_verdict()->set_digest(7); }},
+        {"one has not",
          [](Moment* m) {
            m->Attach("b", 1, v1::PHASE_READY);
            m->now += m->job.options.shutdown_grace + kStopLimit;
