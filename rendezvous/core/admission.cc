@@ -45,6 +45,12 @@ bool IsFar(const Job& job, const v1::AgentStatus& status) {
   return epoch > job.epoch().number() + kMaxJump || round > job.greatest.max_number + kMaxJump;
 }
 
+// Whether it names a round of this coordinator's that this coordinator has not made. Nobody can have heard of one.
+// (Of its own rounds the last one is the greatest known, or an even greater one of another coordinator is.)
+bool InventsARoundOfOurs(const Job& job, const v1::Round& last) {
+  return Compare(last.id(), job.greatest.id()) > 0 && job.succession.IsOwn(last.id().epoch());
+}
+
 // Describes what cannot be true of this job, or returns "".
 std::string Lie(const Job& job, StreamId stream, const v1::AgentStatus& status) {
   if (IsLocal(stream)) return "";
@@ -58,6 +64,7 @@ std::string Lie(const Job& job, StreamId stream, const v1::AgentStatus& status) 
   const bool is_greater = Compare(status.epoch(), job.epoch()) > 0;
   if (is_greater && job.succession.HasMetTooMany()) return kMetTooMany;
   if (IsFar(job, status)) return "invalid status: an epoch or round far beyond those of this job";
+  if (InventsARoundOfOurs(job, status.last())) return kNeverStarted;
   if (!job.greatest.owned || !job.greatest.IsKnown()) return "";
   if (success && !is_greater && !job.verdict && job.MadeItsRound()) {
     return kRunsStill;

@@ -21,6 +21,7 @@ struct Refusal {
 
 // Of a node that brings a success which others contradict (testimony.h).
 inline constexpr char kRunsStill[] = "reports that the job has succeeded while its round still runs";
+inline constexpr char kNeverStarted[] = "reports a round of this coordinator's that was never started";
 inline constexpr char kSuccessIsRefuted[] = "reports that the job has succeeded, which other nodes contradict";
 
 inline constexpr char kMetTooMany[] =

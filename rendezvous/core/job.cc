@@ -33,10 +33,11 @@ const Host* Job::OwnHost() const {
   return own == hosts.end() ? nullptr : &own->second;
 }
 
-bool Job::OwnRoundRuns() const {
+bool Job::OwnRoundStands() const {
   return greatest.is_ours && std::any_of(hosts.begin(), hosts.end(), [this](const auto& entry) {
            const Host& host = entry.second;
-           return host.IsAttached() && Claims(host) && host.RunsSomething();
+           const bool stands = host.RunsSomething() || (state == State::kRecovering && HasSucceeded(host));
+           return host.IsAttached() && Claims(host) && stands;
          });
 }
 

@@ -64,8 +64,9 @@ struct Job {
   bool MadeItsRound() const;
   const Host* OwnHost() const;  // of this coordinator's own process; nullptr: none has attached
   // A member of the greatest round, which this coordinator has made, reports that it still runs it. So no other
-  // coordinator has made a later one: none is made before the last one has ended on all nodes.
-  bool OwnRoundRuns() const;
+  // coordinator has made a later one: none is made before the last one has ended on all nodes. While recovering, a
+  // member's success is enough: if a later round is true, this one is drained first, and found incomplete.
+  bool OwnRoundStands() const;
   bool IsOver() const { return state == State::kVerdict || state == State::kReleasing; }
 
   // About one host. "Current": its newest status was sent after it had applied what this coordinator ordered.

@@ -110,7 +110,7 @@ void Coordinator::LearnRounds(BootTime now, Host& host, Effects* out) {
 
 void Coordinator::LearnGreaterRound(BootTime now, const v1::Round& last, Effects* out) {
   GreatestRound& greatest = job_.greatest;
-  if (!greatest.owned && !job_.OwnRoundRuns()) {
+  if (!greatest.owned && !job_.OwnRoundStands()) {
     // While gathering, the end of that round has not been counted yet, so it is recovered first. While draining
     // an older round, whose members have moved on, the greater round may be healthy.
     const bool turns_back = job_.state == State::kGathering || job_.state == State::kDraining;

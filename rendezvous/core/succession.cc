@@ -15,12 +15,16 @@ Succession::Succession(BootTime now, absl::Duration unseen_limit, uint64_t rando
 
 bool Succession::Hear(const v1::Epoch& epoch) {
   had_predecessor_ |= epoch.number() > 0 && !Same(epoch, epoch_);
-  const auto is_it = [&epoch](const v1::Epoch& own) { return Same(own, epoch); };
-  if (IsSet(epoch) && std::none_of(own_epochs_.begin(), own_epochs_.end(), is_it)) {
+  if (IsSet(epoch) && !IsOwn(epoch)) {
     predecessors_differ_ |= IsSet(predecessor_) && !Same(predecessor_, epoch);
     predecessor_ = epoch;
   }
   return Compare(epoch, epoch_) > 0;
+}
+
+bool Succession::IsOwn(const v1::Epoch& epoch) const {
+  return std::any_of(own_epochs_.begin(), own_epochs_.end(),
+                     [&epoch](const v1::Epoch& own) { return Same(own, epoch); });
 }
 
 void Succession::BeginEpoch(BootTime now, uint64_t above, uint64_t random) {

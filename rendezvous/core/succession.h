@@ -43,6 +43,7 @@ class Succession {
   bool FarewellIsValid() const;
 
   const v1::Epoch& epoch() const { return epoch_; }
+  bool IsOwn(const v1::Epoch& epoch) const;  // this coordinator's, now or before
   BootTime epoch_start() const { return epoch_start_; }
   // Whether an agent has reported another coordinator's epoch.
   bool had_predecessor() const { return had_predecessor_; }

@@ -118,6 +118,8 @@ v1::Round Liars::DrawRound(const CoordinatorHome& home, const Liar& liar) {
   if (!IsSet(round.id()) || prng_.Chance(50)) {
     round.mutable_id()->set_number(round.id().number() + 1 + prng_.Below(2));
     *round.mutable_id()->mutable_epoch() = home.core.epoch();
+    // Rounds of its own the coordinator knows; another coordinator's may be any.
+    if (prng_.Chance(80)) round.mutable_id()->mutable_epoch()->set_random(prng_.Next());
     round.set_node_count(static_cast<int>(prng_.Between(1, env_->scenario().job.max_nodes)));
   }
   if (prng_.Chance(80))

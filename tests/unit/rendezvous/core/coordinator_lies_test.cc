@@ -115,6 +115,7 @@ TEST(CoordinatorLies, NumbersFarAboveTheJobsOwnAreNotBelieved) {
       v1::AgentStatus& status = c.At("c").status;
       (is_epoch ? status.mutable_epoch()->set_number(most)
                 : status.mutable_last()->mutable_id()->set_number(most));
+      status.mutable_last()->mutable_id()->mutable_epoch()->set_random(7);  // another coordinator's
       c.Say("c");
       EXPECT_EQ(c.Told("c").refused().reason(), beyond > 0 ? kFar : "") << most;
     }
@@ -140,14 +141,6 @@ TEST(CoordinatorLies, NotAfterAGreaterEpochEither) {
   EXPECT_EQ(c.core().epoch().number(), epoch);
 }
 
-TEST(CoordinatorLies, ACoordinatorThatStartsLeavesRoomToCountOn) {
-  Cluster c(Fixed(3));
-  for (const char* name : {"a", "b"}) c.Join(name);
-  c.At("b").status.mutable_epoch()->set_number(kMaxNumber);
-  c.Say("b");
-  EXPECT_EQ(c.Told("b").refused().reason(), "invalid status: an epoch or round far beyond those of this job");
-}
-
 // A host that reports an epoch greater than the job's. Returns why it is refused.
 std::string BringGreaterEpoch(Cluster* c, const std::string& name) {
   c->At(name).status = c->At("c").status;
@@ -156,6 +149,33 @@ std::string BringGreaterEpoch(Cluster* c, const std::string& name) {
   c->At(name).status.mutable_epoch()->set_number(c->core().epoch().number() + 1);
   c->Attach(name);
   return c->Told(name).refused().reason();
+}
+
+// It would replace a true round whose members are away, and what the liar says of it would be all that is known.
+TEST(CoordinatorLies, ARoundOfThisCoordinatorsThatItNeverStartedIsRefused) {
+  const char kNever[] = "reports a round of this coordinator's that was never started";
+  Cluster c(Fixed(3));
+  StartThree(&c);
+  const v1::Epoch first = c.core().epoch();
+  v1::AgentStatus& liar = c.At("liar").status;
+  ASSERT_EQ(BringGreaterEpoch(&c, "liar"), "");
+  ASSERT_NE(c.core().epoch().number(), first.number());
+  for (const v1::Epoch& own : {first, c.core().epoch()}) {
+    liar.mutable_last()->mutable_id()->set_number(c.core().greatest().id().number() + 1);
+    *liar.mutable_last()->mutable_id()->mutable_epoch() = own;
+    liar.mutable_last()->set_node_count(1);
+    c.Say("liar");
+    EXPECT_EQ(c.Told("liar").refused().reason(), kNever) << ToString(own);
+    EXPECT_EQ(c.core().greatest().node_count(), 3);
+  }
+}
+
+TEST(CoordinatorLies, ACoordinatorThatStartsLeavesRoomToCountOn) {
+  Cluster c(Fixed(3));
+  for (const char* name : {"a", "b"}) c.Join(name);
+  c.At("b").status.mutable_epoch()->set_number(kMaxNumber);
+  c.Say("b");
+  EXPECT_EQ(c.Told("b").refused().reason(), "invalid status: an epoch or round far beyond those of this job");
 }
 
 // Another host each time.
@@ -418,7 +438,7 @@ TEST(CoordinatorLies, AGreaterEpochMakesNoInventedCauseTheJobs) {
   ASSERT_EQ(BringGreaterEpoch(&c, "liar"), "");
   v1::AgentStatus& liar = c.At("liar").status;
   liar.mutable_last()->mutable_id()->set_number(c.core().greatest().id().number() + 1);
-  *liar.mutable_last()->mutable_id()->mutable_epoch() = c.core().epoch();
+  *liar.mutable_last()->mutable_id()->mutable_epoch() = liar.epoch();
   liar.mutable_last()->set_node_count(1);
   liar.mutable_last()->set_failures(kMaxCount);
   c.Say("liar");
@@ -482,7 +502,7 @@ TEST(CoordinatorLies, AMemberThatWasReleasedBeforeIsStillMissedWhenItGoes) {
   v1::AgentStatus& liar = c.At("liar").status;
   v1::Round& round = *liar.mutable_last();
   round.mutable_id()->set_number(1);
-  *round.mutable_id()->mutable_epoch() = c.core().epoch();
+  round.mutable_id()->mutable_epoch()->set_number(1);
   round.set_node_count(1);
   round.set_node_rank(0);
   round.set_members(MembersDigest({{0, "liar"}}));
@@ -533,6 +553,7 @@ TEST(CoordinatorLies, AnInventedRoundDoesNotReplaceTheOneThatRunsHere) {
     status.set_host_id("liar");
     status.mutable_epoch()->set_number(c.core().epoch().number() + 1);
     status.mutable_last()->mutable_id()->set_number(round.number() + 1);
+    *status.mutable_last()->mutable_id()->mutable_epoch() = status.epoch();
     status.mutable_last()->set_node_count(1);
     status.mutable_last()->set_node_rank(0);
     status.set_outcome(v1::OUTCOME_SUCCEEDED);
@@ -548,6 +569,34 @@ TEST(CoordinatorLies, AnInventedRoundDoesNotReplaceTheOneThatRunsHere) {
     EXPECT_EQ(c.At("a").status.phase(), v1::PHASE_RUNNING);
     EXPECT_FALSE(c.core().verdict().has_value());
   }
+}
+
+// Else the job would run again, though all of it has succeeded.
+TEST(CoordinatorLies, AnInventedRoundDoesNotReplaceTheOneThatSucceededHere) {
+  Cluster c(Fixed(3));
+  StartThree(&c);
+  const v1::RoundId round = c.core().greatest().id();
+  ASSERT_EQ(BringGreaterEpoch(&c, "liar"), "");
+  for (const char* name : {"a", "b"}) {
+    c.At(name).status.set_outcome(v1::OUTCOME_SUCCEEDED);
+    c.At(name).status.set_live_workers(0);
+    c.At(name).status.set_phase(v1::PHASE_SUCCEEDED);
+    c.Apply(name);
+  }
+  c.Close("c");
+  v1::AgentStatus& liar = c.At("liar").status;
+  liar.mutable_last()->mutable_id()->set_number(round.number() + 1);
+  *liar.mutable_last()->mutable_id()->mutable_epoch() = liar.epoch();
+  liar.mutable_last()->set_node_count(1);
+  c.Say("liar");
+  EXPECT_TRUE(Same(c.core().greatest().id(), round));
+  c.At("c").status.set_outcome(v1::OUTCOME_SUCCEEDED);
+  c.At("c").status.set_live_workers(0);
+  c.At("c").status.set_phase(v1::PHASE_SUCCEEDED);
+  c.Attach("c");
+  c.Apply("c");
+  ASSERT_TRUE(c.core().verdict().has_value());
+  EXPECT_EQ(c.core().verdict()->exit_code(), 0);
 }
 
 TEST(CoordinatorLies, AFailureHappenedOnTheNodeThatReportsIt) {

@@ -202,6 +202,7 @@ TEST_F(RecoveringTest, PrimaryHasNoLeaseBeforeAnotherMemberAnswers) {
 TEST_F(RecoveringTest, ALaterCoordinatorsRoundReplacesOurs) {
   Left("b").mutable_epoch()->set_number(7);
   Left("b").mutable_last()->mutable_id()->set_number(2);
+  *Left("b").mutable_last()->mutable_id()->mutable_epoch() = Left("b").epoch();
   before_.Close("a");  // what still runs here was not ended by the later coordinator
   before_.Say("b");
   EXPECT_EQ(before_.state(), State::kRecovering);

@@ -158,7 +158,7 @@ TEST(CoordinatorStatuses, EachChangeIsDecidedUponAtOnce) {
       {"offer's port", [](auto* s) { s->mutable_offer()->set_port(9); }},
       {"farewell", [](auto* s) { Farewell(s); }},
       {"rank", [](auto* s) { s->mutable_last()->clear_node_rank(); }},
-      {"round", [](auto* s) { s->mutable_last()->mutable_id()->set_number(7); }},
+      {"round", [](auto* s) { s->mutable_last()->mutable_id()->mutable_epoch()->set_random(7); }},
       {"epoch", [](auto* s) { s->mutable_epoch()->set_random(7); }},
       {"applied epoch", [](auto* s) { s->mutable_applied()->mutable_epoch()->set_random(7); }},
   };
