@@ -21,7 +21,7 @@ Faults::Faults(World* world)
       env_(&world->env()),
       cluster_(&world->cluster()),
       strangers_(env_, cluster_, &world->execution(), &world->checks()),
-      liars_(env_, cluster_) {}
+      liars_(env_, cluster_, &world->checks().invariants) {}
 
 void Faults::Begin() {
   if (env_->scenario().faults.total_weight() > 0) ScheduleNext();

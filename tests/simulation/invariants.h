@@ -61,6 +61,8 @@ class Invariants {
   // The coordinator's reaction to a stranger: a refusal with its reason, and nothing else.
   void OnStranger(const CoordinatorHome& home, rendezvous::State before, rendezvous::StreamId stream,
                   const rendezvous::Effects& effects);
+  // A coordinator has taken a round that a liar has invented for the greatest one.
+  void OnInventedRound(const v1::RoundId& id) { invented_.insert(KeyOf(id)); }
   void OnSpawn(const HostProcess& host, const v1::Round& round);
   void OnExec(const WorkerProcess& worker);
   void OnDeath(const WorkerProcess& worker, const host::Ending& ending, bool by_itself);
@@ -154,6 +156,7 @@ class Invariants {
   std::map<int, CoordinatorRecord> coordinators_;
   std::map<RoundKey, int> executing_;  // workers by round, all machines
   std::set<int> failure_codes_;
+  std::set<RoundKey> invented_;
   bool forgot_ = false;  // a coordinator restarted without any memory of earlier rounds
   bool verdict_announced_ = false;
   Micros announced_at_ = 0;

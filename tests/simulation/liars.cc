@@ -31,8 +31,8 @@ void DrawOldTimes(v1::Round* round) {
 
 }  // namespace
 
-Liars::Liars(Environment* env, Cluster* cluster)
-    : env_(env), cluster_(cluster), prng_(env->scenario().seed ^ kStream) {
+Liars::Liars(Environment* env, Cluster* cluster, Invariants* invariants)
+    : env_(env), cluster_(cluster), invariants_(invariants), prng_(env->scenario().seed ^ kStream) {
   for (size_t i = 0; i < liars_.size(); ++i) liars_[i].host_id = absl::StrCat("liar-", i);
 }
 
@@ -46,7 +46,12 @@ void Liars::Lie() {
   env_->Note("liar", absl::StrCat(liar.host_id, " -> c", home->id, " ", v1::Phase_Name(status.phase()), " last ",
                                   ToString(KeyOf(status.last().id())), " ", v1::Outcome_Name(status.outcome()),
                                   status.has_verdict() ? " verdict" : ""));
+  const v1::RoundId before = home->core.greatest().id();
   home->Feed(&rendezvous::Coordinator::OnStatus, liar.stream, status);
+  const v1::RoundId& after = home->core.greatest().id();
+  if (!Same(before, after) && Same(after, status.last().id()) && !invariants_->Knows(after)) {
+    invariants_->OnInventedRound(after);
+  }
 }
 
 void Liars::Leave() {

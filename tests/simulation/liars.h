@@ -7,13 +7,14 @@
 #include <string>
 
 #include "tests/simulation/cluster.h"
+#include "tests/simulation/invariants.h"
 #include "tests/simulation/prng.h"
 
 namespace muster::simulation {
 
 class Liars {
  public:
-  Liars(Environment* env, Cluster* cluster);
+  Liars(Environment* env, Cluster* cluster, Invariants* invariants);
 
   void Lie();    // one of them says something to the coordinator that serves now
   void Leave();  // their connections close
@@ -35,6 +36,7 @@ class Liars {
 
   Environment* env_;
   Cluster* cluster_;
+  Invariants* invariants_;
   Prng prng_;
   std::array<Liar, 3> liars_;
   uint64_t true_number_ = 0;  // the greatest of a round that a coordinator has made, as far as they know
