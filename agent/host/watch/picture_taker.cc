@@ -123,7 +123,7 @@ void PictureTaker::Take(const std::vector<Subject>& subjects, const std::string&
                           : "no thread could be started";
     shot_->pictures.push_back(std::move(picture));
   }
-  Poll();
+  shot_->timer = loop_->After(kPoll, [this] { Poll(); });  // done() never comes within Take()
 }
 
 void PictureTaker::Poll() {

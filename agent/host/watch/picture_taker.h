@@ -37,7 +37,8 @@ class PictureTaker {
   PictureTaker& operator=(const PictureTaker&) = delete;
 
   bool busy() const { return shot_ != nullptr; }
-  // Calls done() once, on the loop, within kPictureLimit, with a picture for each subject. Not while busy.
+  // Calls done() once, from the loop and never within Take(), within kPictureLimit, with a picture for each
+  // subject. Not while busy.
   // python: the interpreter that the workers run, beside which py-spy may be; empty: not known.
   void Take(const std::vector<Subject>& subjects, const std::string& python, Done done);
 
