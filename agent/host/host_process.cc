@@ -142,7 +142,7 @@ class HostProcess {
     }
     if (!report.unseen.empty()) {
       Log(Severity::kWarning, kPart,
-          "a dead muster of this run may have left processes that cannot be inspected: " +
+          "these processes cannot be inspected, and may be left by a dead muster of this run: " +
               ToUtf8(report.unseen, kMaxErrorText));
     }
   }

@@ -216,7 +216,8 @@ class Checker {
     Add(Kind::kGood, NameOf("port"), absl::StrCat("muster answers on ", where));
     if (absl::IsPermissionDenied(ahead.status())) {
       return Add(Kind::kUnreachable, "credentials", std::string(AsStd(ahead.status().message())),
-                 "give all nodes of the job the same credentials (--token-file, MUSTER_TOKEN or --tls-*)");
+                 "this node and the primary need the same --rdzv-id, and one token, or valid certificates of one "
+                 "authority");
     }
     if (absl::IsFailedPrecondition(ahead.status())) {
       return Add(Kind::kUnreachable, "admission", std::string(AsStd(ahead.status().message())),

@@ -49,7 +49,15 @@ absl::StatusOr<OwnTokens> TokensOf(const Given<std::string>& file, const Environ
     }
     return own;
   }
-  if (!has_variable) return OwnTokens();
+  if (!has_variable) {
+    OwnTokens none;
+    const auto named = environment.find(kTokenFileVariable);
+    for (const auto& given : {token, named}) {
+      if (given == environment.end()) continue;
+      none.warnings.push_back(absl::StrCat(given->first, ": is set but empty, so this node has no token"));
+    }
+    return none;
+  }
   if (const absl::Status usable = CheckToken(token->second); !usable.ok()) {
     const bool ends_in_newline = token->second.ends_with("\n");
     return absl::FailedPreconditionError(absl::StrCat(kTokenVariable, ": ", usable.message(),

@@ -368,7 +368,11 @@ void HostCore::OnSignal(BootTime now, int signal, Effects* out) {
   switch (options_.leave_signals.count(signal) > 0 ? SIGTERM : signal) {
     case SIGUSR1:
     case SIGUSR2:
-      if (has_workers) out->push_back(ForwardSignal{signal});
+      if (has_workers) {
+        out->push_back(ForwardSignal{signal});
+      } else {
+        Say(Severity::kInfo, absl::StrCat(DescribeSignal(signal), ": no worker runs on this node"), out);
+      }
       return;
     case SIGCONT:
       if (has_workers) out->push_back(SignalWorkers{SIGCONT});

@@ -37,6 +37,17 @@ TEST(TokenTest, WithoutFileAndVariableThereIsNone) {
   EXPECT_THAT(TokensOf({}, {{"MUSTER_TOKEN", ""}}, Holding(""))->tokens, IsEmpty());
 }
 
+// As after MUSTER_TOKEN=$(cat /wrong/path).
+TEST(TokenTest, AnEmptyVariableIsNamed) {
+  EXPECT_THAT(TokensOf({}, {}, Holding(""))->warnings, IsEmpty());
+  EXPECT_THAT(TokensOf({}, {{"MUSTER_TOKEN", ""}}, Holding(""))->warnings,
+              ElementsAre("MUSTER_TOKEN: is set but empty, so this node has no token"));
+  EXPECT_THAT(TokensOf({}, {{"MUSTER_TOKEN_FILE", ""}}, Holding(""))->warnings,
+              ElementsAre("MUSTER_TOKEN_FILE: is set but empty, so this node has no token"));
+  EXPECT_THAT(TokensOf({}, {{"MUSTER_TOKEN", kGood}, {"MUSTER_TOKEN_FILE", ""}}, Holding(""))->warnings,
+              IsEmpty());
+}
+
 TEST(TokenTest, OneThatCanBeFoundByTryingIsRefused) {
   const std::string shorter = std::string(kGood).substr(1);
   EXPECT_THAT(

@@ -320,6 +320,12 @@ TEST_F(HostCoreTest, CtrlCCancelsAndUsrSignalsPassThrough) {
   EXPECT_TRUE(LastStatus().leave().cancel());
 }
 
+TEST_F(HostCoreTest, AUsrSignalWithoutWorkersIsAnswered) {
+  core_.OnSignal(now_, SIGUSR2, &effects_);
+  EXPECT_EQ(Took<Note>().back().text, "SIGUSR2: no worker runs on this node");
+  EXPECT_TRUE(Took<ForwardSignal>().empty());
+}
+
 TEST_F(HostCoreTest, SigUsr2ThatNobodyHandlesAsksForAPicture) {
   Run(1);
   Forget();
