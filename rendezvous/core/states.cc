@@ -100,9 +100,7 @@ bool TheDrainedRoundWasTheLast(BootTime now, const Job& job) {
   return job.verdict && job.verdict->exit_code() != 0 && TheRoundIsDrained(now, job) && NoRoundMayFollow(now, job);
 }
 
-bool AllHaveAcknowledged(BootTime now, const Job& job) {
-  return job.verdict && AwaitsNoAcknowledgement(now, job);
-}
+bool AllHaveAcknowledged(BootTime now, const Job& job) { return job.verdict && AwaitsNoAcknowledgement(now, job); }
 
 }  // namespace
 
