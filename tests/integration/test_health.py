@@ -33,7 +33,7 @@ class Health(ClusterTest):
         self.assertEqual({0: 0, 1: 0}, job.exit_codes())
 
     def test_containers_of_one_network_are_told_apart(self):
-        job = self.cluster(2, nproc=1, prefix=lambda place: CONTAINER)
+        job = self.cluster(2, nproc=1, prefix=lambda place: CONTAINER, options=["--lease", "60s"])
         job.start_all()
         job.wait_for_round(0)
         stop(job.nodes[1].host())
