@@ -35,6 +35,7 @@ inline constexpr char kAgentLost[] = "agent_lost";
 inline constexpr char kHostLost[] = "host_lost";
 inline constexpr char kWaiting[] = "waiting";
 inline constexpr char kPicture[] = "picture";
+inline constexpr char kHang[] = "hang";
 
 }  // namespace events
 

@@ -228,6 +228,21 @@ const std::vector<Range>& Ranges() {
       {"HostProof.public_key", 0, kMaxShortText},
       {"HostProof.signature", 0, kMaxShortText},
 
+      {"RankPicture.local_rank", 0, kMaxSlots},
+      {"RankPicture.pid", 0, kMostPid},
+      {"RankPicture.program", 0, kMaxShortText},
+      {"RankPicture.state", 0, kMaxShortText},
+      {"RankPicture.waits_in", 0, kMaxShortText},
+      {"RankPicture.threads", 0, kMaxCount},
+      {"RankPicture.main_thread", 0, 0, kMaxFramesSent},
+      {"RankPicture.missing", 0, kMaxShortText},
+      {"RankPicture.idle_ms", 0, kMaxAge},
+      {"StackFrame.function", 0, kMaxShortText},
+      {"StackFrame.file", 0, kMaxShortText},
+      {"StackFrame.line", 0, kMaxCount},
+      {"NodePicture.number", 0, kMostNumber},
+      {"NodePicture.ranks", 0, 0, kMaxRanksSent},
+
       {"AgentStatus.run_id", 0, kMaxLongText},
       {"AgentStatus.host_id", 0, kMaxShortText},
       {"AgentStatus.hostname", 0, kMaxShortText},
@@ -246,6 +261,8 @@ const std::vector<Range>& Ranges() {
       {"AgentStatus.host_gone_ms", -kMaxAge, kMaxAge},
       {"AgentStatus.how_host_ended", 0, kMaxLongText},
       {"AgentStatus.coordinator_silent_ms", -kMaxAge, kMaxAge},
+      {"AgentStatus.quiet_ms", 0, kMaxAge},
+      {"AgentStatus.signs", 0, kMaxCount},
       {"AgentStatus.facts", 0, 0, kMaxFactsSent},
       {"AgentStatus.FactsEntry.key", 0, kMaxLongText},
       {"AgentStatus.FactsEntry.value", 0, kMaxLongText},
@@ -269,6 +286,9 @@ const std::vector<Range>& Ranges() {
       {"Release.reason", 0, kMaxLongText},
       {"Refused.exit_code", 0, 255},
       {"Refused.reason", 0, kMaxLongText},
+      {"Hang.rank", 0, kMaxCount},
+      {"Hang.why", 0, kMaxLongText},
+      {"Directive.picture", 0, kMostNumber},
   };
   return *ranges;
 }
@@ -291,6 +311,7 @@ std::string OutOfRange(const v1::AgentStatus& status) {
   if (std::string found = Check(status); !found.empty()) return found;
   return FirstOf({TooLarge("AgentStatus.failure", status.failure(), kMaxFailureBytes),
                   TooLarge("AgentStatus.cannot_start", status.cannot_start(), kMaxFailureBytes),
+                  TooLarge("AgentStatus.picture", status.picture(), kMaxPictureBytes),
                   TooLarge("AgentStatus.verdict", status.verdict(), kMaxVerdictBytes)});
 }
 

@@ -37,6 +37,10 @@ inline constexpr int64_t kMaxAbsentSent = 16;  // nodes that one WAIT names; coo
 // at most 1 MiB (kMaxMessageBytes in rendezvous/transport).
 inline constexpr size_t kMaxFailureBytes = 128 * 1024;
 inline constexpr size_t kMaxVerdictBytes = 512 * 1024;
+// Where the workers of a node stand: of one picture. Agents send half of that.
+inline constexpr int64_t kMaxFramesSent = 64;   // of one worker
+inline constexpr int64_t kMaxRanksSent = 1024;  // workers
+inline constexpr size_t kMaxPictureBytes = 64 * 1024;
 
 // A field that is not set is 0 or empty, so each range contains that.
 // Of a number: its values. Of a text: its length in bytes. `most_times`: of a repeated field, how often it may

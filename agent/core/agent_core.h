@@ -136,6 +136,7 @@ class AgentCore {
   void OnOtherProtocol(BootTime now, uint32_t protocol, Effects* out);
   void OnUnknownOrder(Effects* out);
   bool IsSound(const v1::Directive& directive, Effects* out);
+  void AskHost(const v1::Directive& directive);
   void ApplyOrder(BootTime now, const v1::Directive& directive, Effects* out);
   void OnRefused(BootTime now, const v1::Refused& refused, Effects* out);
   bool IsAnotherJobs(int exit_code) const;

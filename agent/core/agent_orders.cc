@@ -79,6 +79,7 @@ void AgentCore::OnDirective(BootTime now, const v1::Directive& directive, Effect
   *memory_.mutable_applied() = directive.id();
   if (directive.has_settings()) *memory_.mutable_settings() = directive.settings();
   if (directive.has_greatest()) LearnRound(now, directive.greatest());
+  AskHost(directive);
   ApplyOrder(now, directive, out);
   LearnPrimaryEnded(directive);
   TellHost(now, out);
@@ -124,6 +125,13 @@ void AgentCore::LearnPrimaryEnded(const v1::Directive& directive) {
 void AgentCore::LearnVerdict(const v1::Verdict& verdict) {
   const bool held = memory_.has_verdict() && memory_.verdict().digest() == verdict.digest();
   if (!verdict.brief() || !held) *memory_.mutable_verdict() = verdict;
+}
+
+// About a hang: where do the workers stand, and which of them must end.
+void AgentCore::AskHost(const v1::Directive& directive) {
+  order_.set_picture(directive.picture());
+  order_.clear_hang();
+  if (directive.has_hang()) *order_.mutable_hang() = directive.hang();
 }
 
 void AgentCore::ApplyOrder(BootTime now, const v1::Directive& directive, Effects* out) {

@@ -94,6 +94,9 @@ void AgentCore::DescribeRound(BootTime now, v1::AgentStatus* status) const {
     last->mutable_primary_ended()->set_age_ms(WireMilliseconds(absl::Ceil(age, absl::Milliseconds(1))));
   }
   status->set_progressed(StartedLast(host_) && host_.progressed());
+  if (StartedLast(host_) && host_.has_quiet_ms()) status->set_quiet_ms(host_.quiet_ms());
+  if (StartedLast(host_)) status->set_signs(host_.signs());
+  if (StartedLast(host_) && host_.has_picture()) *status->mutable_picture() = host_.picture();
   status->set_outcome(StartedLast(host_) ? host_.outcome() : v1::OUTCOME_TOLD);
   if (StartedLast(host_) && host_.has_failure()) {
     *status->mutable_failure() = host_.failure();
@@ -135,6 +138,8 @@ v1::Phase PhaseOf(const v1::HostStatus& host, bool host_gone) {
 std::string AgentCore::Digest(v1::AgentStatus status) const {
   status.mutable_applied()->clear_seq();
   status.clear_in_job_ms();
+  status.clear_quiet_ms();
+  status.clear_signs();
   status.clear_gathering_ms();
   status.mutable_last()->clear_age_ms();
   status.mutable_last()->clear_loss_ages_ms();

@@ -25,7 +25,6 @@
 #include "base/exit_codes.h"
 #include "base/io/event_loop.h"
 #include "base/io/health.h"
-#include "base/picture/picture_text.h"
 #include "base/proc/dead_hosts.h"
 #include "base/proc/shell_job.h"
 #include "base/status_macros.h"
@@ -211,14 +210,18 @@ class HostProcess {
   void Apply(const StopWorkers& effect) { workers_.Stop(effect.signal); }
   void Apply(const ForwardSignal& effect) { workers_.Forward(effect.signal); }
 
+  void Apply(const EndHungWorker& effect) { workers_.EndHung(effect.local_rank, effect.why); }
+
   void Apply(const TakePicture& effect) {
     std::vector<PictureTaker::Subject> subjects;
     for (const auto& [local_rank, pid] : workers_.workers())
       subjects.push_back({effect.first_rank + local_rank, pid});
     pictures_.Take(subjects, plan_.file, [this](const std::vector<RankPicture>& pictures) {
-      driver_.Feed(&HostCore::OnPicture, PictureLines(pictures));
+      driver_.Feed(&HostCore::OnPicture, pictures);
     });
   }
+
+  void Apply(const KeepPicture& effect) { workers_.KeepPicture(effect.text); }
 
   void Apply(const Sweep&) {
     workers_.BeforeSweep();
@@ -336,7 +339,8 @@ class HostProcess {
 }  // namespace
 
 int LeastDescriptors(const LaunchPlan& plan, bool single_node) {
-  const bool untouched = !plan.output.prefix_all && !plan.output.writes_files();
+  const bool untouched =
+      !plan.output.prefix_all && plan.output.piped == Streams::kNone && !plan.output.writes_files();
   const int for_each = untouched ? kWorkerDescriptors : kPipedWorkerDescriptors;
   const int own =
       kHostDescriptors + (plan.socket ? kDoorDescriptors : 0) + static_cast<int>(plan.argv.size()) * for_each;

@@ -48,6 +48,7 @@ struct LaunchPlan {
   std::string on_failure;  // the same
   LastCommandLimits last_command_limits;
   std::string progress_file;           // empty: none is watched
+  bool watches_activity = false;       // the workers' signs of life are counted (--hang-timeout)
   std::function<void()> before_start;  // called before the first process is started; may be empty
   OwnedFd health;                      // from ListenForHealth()
   std::optional<AgentSocket> socket;   // where the agent comes from a sidecar; nullopt: the host starts it

@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <fstream>
 #include <utility>
 #include <vector>
 
 #include "base/console/log.h"
 #include "base/exit_codes.h"
+#include "base/io/bounded_call.h"
 #include "base/proc/dead_hosts.h"
 #include "base/signal_name.h"
 #include "base/status_macros.h"
@@ -37,12 +39,14 @@ WorkerGroup::WorkerGroup(EventLoop* loop, Spawner* spawner, const HostCore* core
       timer_pipe_(
           loop, [this](int local_rank, const std::string& what) { OnTimerExpired(local_rank, what); },
           [this](int local_rank) { KillWorker(local_rank); }),
-      progress_(loop, plan->progress_file, [this] { driver_->Feed(&HostCore::OnProgress); }) {}
+      progress_(loop, plan->progress_file, [this] { driver_->Feed(&HostCore::OnProgress); }),
+      activity_(loop, [this](const std::set<int>& signs) { driver_->Feed(&HostCore::OnLook, signs); }) {}
 
 absl::Status WorkerGroup::Start() {
   null_.Reset(open("/dev/null", O_RDWR | O_CLOEXEC));
   if (!null_.valid()) return absl::ErrnoToStatus(errno, "opening /dev/null");
   OpenTimerPipe();
+  if (plan_->watches_activity) RETURN_IF_ERROR(WithContext(activity_.Start(), "cannot watch for hangs"));
   return WithContext(progress_.Start(), "cannot watch the progress file");
 }
 
@@ -70,6 +74,7 @@ void WorkerGroup::Spawn(const v1::Round& round) {
   progress_.BeginRound();
   oom_watch_.BeginRound();
   pids_.clear();
+  heartbeat_files_.clear();
   std::vector<v1::Worker> spawned;
   std::vector<std::pair<int, std::string>> failed;
   for (int local_rank = 0; local_rank < slots_; ++local_rank) {
@@ -84,8 +89,20 @@ void WorkerGroup::Spawn(const v1::Round& round) {
     if (const auto process = ReadProcess(*pid)) worker.set_start_ticks(process->start);
     spawned.push_back(worker);
   }
+  WatchActivity();
   driver_->Feed(&HostCore::OnSpawned, spawned);
   for (const auto& [local_rank, why] : failed) OnSpawnFailed(local_rank, kExitFault, why);
+}
+
+void WorkerGroup::WatchActivity() {
+  if (!plan_->watches_activity) return;
+  std::vector<ActivityWatch::Worker> workers;
+  for (const auto& [local_rank, pid] : pids_) {
+    WorkerOutput::Signs signs = output_.SignsOf(local_rank);
+    if (const std::string& file = heartbeat_files_[local_rank]; !file.empty()) signs.files.push_back(file);
+    workers.push_back({local_rank, pid, std::move(signs.files), std::move(signs.bytes)});
+  }
+  activity_.BeginRound(std::move(workers), plan_->progress_file);
 }
 
 void WorkerGroup::KeepErrorFiles(absl::Duration limit) {
@@ -129,9 +146,11 @@ absl::StatusOr<pid_t> WorkerGroup::SpawnWorker(const v1::Round& round, int local
   if (!folder.empty()) {
     environment.error_file = folder + "/error.json";
     environment.done_file = folder + "/done";
+    environment.heartbeat_file = folder + "/heartbeat";
   } else if (NeedsPrivateFiles()) {
     environment.error_file = error_files_.PathOf(local_rank);
     environment.done_file = error_files_.DonePathOf(local_rank);
+    environment.heartbeat_file = error_files_.HeartbeatPathOf(local_rank);
   }
   command.environment = WorkerEnvironment(round, local_rank, environment, plan_->inherited);
   if (output_.forbids_files()) command.environment["TORCHELASTIC_ERROR_FILE"] = "";  // as in torchrun
@@ -148,6 +167,7 @@ absl::StatusOr<pid_t> WorkerGroup::SpawnWorker(const v1::Round& round, int local
                                        .tail = output_.ErrorTail(local_rank)});
   if (pid.ok()) {
     pids_[local_rank] = *pid;
+    heartbeat_files_[local_rank] = environment.heartbeat_file;
     timer_pipe_.WorkerStarted(local_rank, *pid);
   }
   return pid;
@@ -183,6 +203,25 @@ void WorkerGroup::OnTimerExpired(int local_rank, const std::string& what) {
   Log(Severity::kWarning, kPart, "worker with local rank " + std::to_string(local_rank) + ": " + what);
   failure_details_.AddReason(local_rank, what);
   oom_watch_.WeKill(local_rank);
+}
+
+void WorkerGroup::EndHung(int local_rank, const std::string& why) {
+  const auto worker = pids_.find(local_rank);
+  if (worker == pids_.end()) return;
+  failure_details_.AddReason(local_rank, why);
+  spawner_->Kill(worker->second, SIGABRT);
+  loop_->After(kHungGrace, [this, local_rank, pid = worker->second] {
+    const auto still = pids_.find(local_rank);
+    if (still != pids_.end() && still->second == pid) KillWorker(local_rank);
+  });
+}
+
+void WorkerGroup::KeepPicture(const std::string& text) {
+  const std::string path = output_.PicturePath();
+  if (path.empty()) return;
+  // On a thread of its own: the file system may not answer.
+  const auto written = CallAside([path, text] { return (std::ofstream(path, std::ios::app) << text).good(); });
+  if (written) Log(Severity::kInfo, kPart, "the whole picture of this node's workers is in " + path);
 }
 
 void WorkerGroup::KillWorker(int local_rank) {
@@ -235,6 +274,7 @@ std::set<pid_t> WorkerGroup::Pids() const {
 }
 
 void WorkerGroup::GatherOutput(std::optional<int> local_rank) {
+  if (plan_->watches_activity) activity_.EndRound();
   output_.EndRound();
   progress_.Look();
   if (local_rank) failure_details_.BeginLastOutput(*local_rank);

@@ -19,6 +19,7 @@
 #include "agent/host/process/spawner.h"
 #include "agent/host/report/error_file.h"
 #include "agent/host/report/failure_details.h"
+#include "agent/host/watch/activity_watch.h"
 #include "agent/host/watch/file_timer_pipe.h"
 #include "agent/host/watch/oom_watch.h"
 #include "agent/host/watch/progress_watch.h"
@@ -48,6 +49,8 @@ class WorkerGroup {
   void Signal(int signal);
   void Stop(int signal);
   void Forward(int signal);
+  void EndHung(int local_rank, const std::string& why);
+  void KeepPicture(const std::string& text);
   void GatherOutput(std::optional<int> local_rank);
 
   void BeforeSweep();  // workers that have ended by now were not killed by the sweep; all others will be
@@ -72,6 +75,7 @@ class WorkerGroup {
   void OnTimerExpired(int local_rank, const std::string& what);
   void KillWorker(int local_rank);
 
+  void WatchActivity();
   void OpenTimerPipe();
   void AwaitOutput(std::optional<int> local_rank, BootTime until);
   bool IsInWorkersSession(const ProcessInfo& child) const;
@@ -91,7 +95,9 @@ class WorkerGroup {
   FailureDetails failure_details_;
   FileTimerPipe timer_pipe_;
   ProgressWatch progress_;
-  std::map<int, pid_t> pids_;  // of the current round, by local rank
+  ActivityWatch activity_;
+  std::map<int, std::string> heartbeat_files_;  // of the current round, by local rank
+  std::map<int, pid_t> pids_;                   // of the current round, by local rank
 };
 
 }  // namespace muster::host

@@ -87,9 +87,10 @@ struct Writer::State {
   struct Source {
     int out_fd;
     LineAssembler assembler;
-    std::shared_ptr<StderrTail> tail;
+    PipeTaps taps;
     std::optional<size_t> room;  // bytes that may still be shown; nullopt: no limit, the worker waits
     std::string prefix;
+    bool raw = false;     // passed on as it is
     size_t left_out = 0;  // bytes beyond `room`
   };
   struct NewSource {
@@ -97,8 +98,9 @@ struct Writer::State {
     int out_fd;
     std::string prefix;
     std::shared_ptr<RedrawLimit> limit;
-    std::shared_ptr<StderrTail> tail;
+    PipeTaps taps;
     std::optional<size_t> most_bytes;
+    bool raw = false;
   };
 
   State() : wake_fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
@@ -116,6 +118,8 @@ struct Writer::State {
   void Add(NewSource source);
   Output& OutputOf(int fd) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   void DrawRows(BootTime now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  void MakeRoomIfFailing(Output* output, size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  void Pass(int fd, std::string_view bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   void Append(int fd, int source, std::string_view lines) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   void WriteSome(int fd);
   void ReadSome(int pipe_fd);
@@ -169,14 +173,24 @@ Writer::State::Output& Writer::State::OutputOf(int fd) {
   return output;
 }
 
+void Writer::State::MakeRoomIfFailing(Output* output, size_t bytes) {
+  if (!output->failing() || output->queue.size() + bytes <= kKeptWhileFailing) return;
+  output->lost += output->queue.size();
+  output->queue.Clear();
+}
+
+void Writer::State::Pass(int fd, std::string_view bytes) {
+  Output& output = OutputOf(fd);
+  if (output.broken) return;
+  MakeRoomIfFailing(&output, bytes.size());
+  output.queue.Push(bytes);
+}
+
 void Writer::State::Append(int fd, int source, std::string_view lines) {
   if (lines.empty()) return;
   Output& output = OutputOf(fd);
   if (output.broken) return;
-  if (output.failing() && output.queue.size() + lines.size() > kKeptWhileFailing) {
-    output.lost += output.queue.size();
-    output.queue.Clear();
-  }
+  MakeRoomIfFailing(&output, lines.size());
   if (output.terminal) {
     std::string text;
     output.rows.Take(source, lines, &text);
@@ -316,7 +330,9 @@ void Writer::State::ReadSome(int pipe_fd) {
   const ssize_t got = read(pipe_fd, buffer.data(), buffer.size());
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
   std::string lines;
-  if (StderrTail* tail = it->second.tail.get(); tail != nullptr) {
+  const PipeTaps& taps = it->second.taps;
+  if (taps.bytes != nullptr && got > 0) taps.bytes->fetch_add(static_cast<uint64_t>(got));
+  if (StderrTail* tail = taps.tail.get(); tail != nullptr) {
     if (got > 0) {
       tail->Feed(std::string_view(buffer).substr(0, static_cast<size_t>(got)));
     } else {
@@ -324,6 +340,10 @@ void Writer::State::ReadSome(int pipe_fd) {
     }
   }
   Source& source = it->second;
+  if (got > 0 && source.raw) {
+    const MutexLock lock(mutex);
+    return Pass(source.out_fd, std::string_view(buffer).substr(0, static_cast<size_t>(got)));
+  }
   if (got > 0) {
     const std::string_view bytes = std::string_view(buffer).substr(0, static_cast<size_t>(got));
     const std::string_view admitted = Admitted(&source, bytes);
@@ -352,7 +372,7 @@ bool Writer::State::Step() {
     const MutexLock lock(mutex);
     for (NewSource& added : new_sources) {
       sources.emplace(added.pipe_fd, Source{added.out_fd, LineAssembler(added.prefix, std::move(added.limit)),
-                                            std::move(added.tail), added.most_bytes, added.prefix});
+                                            std::move(added.taps), added.most_bytes, added.prefix, added.raw});
     }
     new_sources.clear();
     Remark();
@@ -456,13 +476,17 @@ bool Writer::Write(int fd, std::string lines) {
 }
 
 void Writer::AdoptPipe(int pipe_fd, int out_fd, std::string prefix, std::shared_ptr<RedrawLimit> limit,
-                       std::shared_ptr<StderrTail> tail) {
-  state_->Add({pipe_fd, out_fd, std::move(prefix), std::move(limit), std::move(tail), std::nullopt});
+                       PipeTaps taps) {
+  state_->Add({pipe_fd, out_fd, std::move(prefix), std::move(limit), std::move(taps), std::nullopt});
+}
+
+void Writer::AdoptRawPipe(int pipe_fd, int out_fd, PipeTaps taps) {
+  state_->Add({pipe_fd, out_fd, "", nullptr, std::move(taps), std::nullopt, true});
 }
 
 void Writer::AdoptBoundedPipe(size_t most_bytes, int pipe_fd, int out_fd, std::string prefix,
                               std::shared_ptr<StderrTail> tail) {
-  state_->Add({pipe_fd, out_fd, std::move(prefix), nullptr, std::move(tail), most_bytes});
+  state_->Add({pipe_fd, out_fd, std::move(prefix), nullptr, PipeTaps{.tail = std::move(tail)}, most_bytes});
 }
 
 bool Writer::Feed::HasRoom(int fd) const {

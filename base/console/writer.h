@@ -11,7 +11,9 @@
 // On a terminal, each line that redraws itself has a row at the bottom.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -29,6 +31,12 @@ inline constexpr size_t kPausePipesBytes = 256 * 1024;  // queued bytes at which
 inline constexpr absl::Duration kFlushLimit = absl::Seconds(2);
 inline constexpr absl::Duration kRetryOutput = absl::Seconds(1);  // pause after a failed write (a full disk)
 inline constexpr size_t kKeptWhileFailing = 64 * 1024;            // approximate bytes queued for a failing output
+
+// Who else gets what a worker's pipe carries.
+struct PipeTaps {
+  std::shared_ptr<StderrTail> tail = nullptr;
+  std::shared_ptr<std::atomic<uint64_t>> bytes = nullptr;  // counts them
+};
 
 class Writer {
  private:
@@ -72,10 +80,13 @@ class Writer {
   bool Write(int fd, std::string lines);
 
   // Takes ownership of the reading end of a pipe and shows its lines on out_fd, each behind `prefix`, until the
-  // pipe ends. limit: for the rank's redraws; nullptr: redraws pass. tail: gets a copy of the output; may be
-  // nullptr.
+  // pipe ends. limit: for the rank's redraws; nullptr: redraws pass.
   void AdoptPipe(int pipe_fd, int out_fd, std::string prefix, std::shared_ptr<RedrawLimit> limit = nullptr,
-                 std::shared_ptr<StderrTail> tail = nullptr);
+                 PipeTaps taps = {});
+
+  // The same without a prefix, and without a change: whatever comes is passed on at once, unfinished lines and
+  // redraws as well, as if the worker wrote to out_fd itself.
+  void AdoptRawPipe(int pipe_fd, int out_fd, PipeTaps taps);
 
   // The same for a process that must neither wait for out_fd's reader nor flood it: the pipe is always read.
   // Output beyond most_bytes (prefixes included; at most one read more), or without room in the queue, is left out

@@ -134,12 +134,14 @@ std::vector<RankGroup> GroupByPlace(const std::vector<RankPicture>& ranks) {
 }
 
 std::vector<std::string> PictureLines(const std::vector<RankPicture>& ranks) {
-  const std::vector<RankGroup> groups = GroupByPlace(ranks);
+  std::vector<RankGroup> groups = GroupByPlace(ranks);
   std::vector<std::string> lines;
   const Suspects suspects = FindSuspects(ranks);
+  std::stable_partition(groups.begin(), groups.end(), [&suspects](const RankGroup& group) {
+    return std::find(suspects.ranks.begin(), suspects.ranks.end(), group.ranks[0]->rank) != suspects.ranks.end();
+  });
   if (!suspects.ranks.empty()) {
-    lines.push_back(absl::StrCat(suspects.ranks.size() == 1 ? "suspect: rank " : "suspects: ranks ",
-                                 ShowRanks(suspects.ranks), ": ", suspects.why));
+    lines.push_back(Describe(suspects));
   }
   const size_t most = kMaxPictureLines - lines.size();
   const size_t shown = groups.size() <= most ? groups.size() : most - 1;

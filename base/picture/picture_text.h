@@ -29,8 +29,8 @@ struct RankGroup {
 // The smallest group first; of equal ones that with the lowest rank. Refers to `ranks`.
 std::vector<RankGroup> GroupByPlace(const std::vector<RankPicture>& ranks);
 
-// At most kMaxPictureLines lines: a line for each group, and the stack of the first rank of each, as far as there
-// is room.
+// At most kMaxPictureLines lines: a line for each group, those of suspects first, and the stack of the first rank
+// of each, as far as there is room.
 std::vector<std::string> PictureLines(const std::vector<RankPicture>& ranks);
 
 // Everything, for a file: each rank with the stacks of all of its threads.

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
+
 namespace muster {
 
 inline constexpr size_t kMaxFrames = 64;         // of one thread, from the innermost
@@ -34,6 +36,7 @@ struct RankPicture {
   std::string waits_in;  // a function of the kernel; empty: none, or the kernel does not say
   int threads = 0;       // 0: not known
   std::vector<PythonThread> python;
+  absl::Duration idle = absl::ZeroDuration();  // since its last sign of life, as far as it is watched
   std::string missing;  // why there are no Python stacks, as a clause: "py-spy is not installed"
 };
 

@@ -51,4 +51,9 @@ Suspects FindSuspects(const std::vector<RankPicture>& ranks) {
   return suspects;
 }
 
+std::string Describe(const Suspects& suspects) {
+  return absl::StrCat(Are(suspects.ranks, "suspect: rank ", "suspects: ranks "), ShowRanks(suspects.ranks), ": ",
+                      suspects.why);
+}
+
 }  // namespace muster

@@ -20,4 +20,7 @@ struct Suspects {
 // elsewhere.
 Suspects FindSuspects(const std::vector<RankPicture>& ranks);
 
+// "suspect: rank 3: it is stopped", "suspects: ranks 2-3: they have ended". Of some suspects at least.
+std::string Describe(const Suspects& suspects);
+
 }  // namespace muster

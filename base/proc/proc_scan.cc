@@ -295,6 +295,15 @@ absl::Status SignalProcess(pid_t pid, uint64_t start, int signal) {
   return absl::ErrnoToStatus(errno, "pidfd_send_signal to pid " + std::to_string(pid));
 }
 
+uint64_t BytesWritten(pid_t pid) {
+  constexpr std::string_view kField = "wchar: ";
+  const auto io = ReadFile(ProcPath(pid, "io"));
+  const size_t at = io.ok() ? io->find(kField) : std::string::npos;
+  uint64_t bytes = 0;
+  if (at != std::string::npos) std::from_chars(io->data() + at + kField.size(), io->data() + io->size(), bytes);
+  return bytes;
+}
+
 std::string KernelFunction(pid_t pid) {
   const auto where = ReadFile(ProcPath(pid, "wchan"));
   return where.ok() && *where != "0" ? *where : "";

@@ -82,6 +82,9 @@ absl::StatusOr<std::string> StartEnvironment(pid_t pid, const std::string& name)
 // errors: the kernel refused.
 absl::Status SignalProcess(pid_t pid, uint64_t start, int signal);
 
+// Bytes that the process has written to anything but by sending to sockets (proc(5), io); 0: we are not told.
+uint64_t BytesWritten(pid_t pid);
+
 // The function of the kernel in which the process waits. Empty: it does not wait there, or we are not told.
 std::string KernelFunction(pid_t pid);
 

@@ -38,6 +38,10 @@ void SetLossBudget(const LossBudget& budget, v1::NodeConfig* config) {
   config->set_node_loss_window_ms(absl::ToInt64Milliseconds(budget.window));
 }
 
+void SetHangTimeout(const HangTimeout& timeout, v1::NodeConfig* config) {
+  config->set_hang_timeout_ms(timeout.is_learned ? -1 : absl::ToInt64Milliseconds(timeout.time));
+}
+
 }  // namespace
 
 const std::vector<OptionSpec>& RunOptions() {
@@ -204,6 +208,16 @@ const std::vector<OptionSpec>& RunOptions() {
        "lost node. Then the round starts if MIN nodes are ready, else the job ends with exit code 69. Default: "
        "30m; on @NO_REPLACEMENT@, which replaces none, 5m.",
        Into(&TimeSettings::rejoin_timeout, Time())},
+      {"hang-timeout", "TIME|auto|off", kTimes, kJob,
+       "Silence of all workers after which the job hangs: muster shows where each rank stands, and ends the one "
+       "that is most likely the reason. A sign of life is output that is no terminal's, a touch of the progress "
+       "file or of the worker's MUSTER_HEARTBEAT_FILE, or a checkpoint being written. The first 10 signs may take "
+       "30 minutes. auto: ten times the longest silence so far, and at least 10m. Give it on the nodes and on a "
+       "separate coordinator.",
+       IntoConfig(SetHangTimeout, Limited(ParseHangTimeout, FromTo(kHangTimeouts)), "off")},
+      {"on-hang", "restart|stop|report", kTimes, kJob,
+       "What follows a hang: a restart within --max-restarts, the end of the job, or nothing but the report.",
+       IntoConfig(&v1::NodeConfig::set_on_hang, ParseOnHang, "restart")},
       {"coordinator-timeout", "TIME", kTimes, kOwn,
        "Time limit for reaching a primary or coordinator that was lost. Default: 15m; on @NO_REPLACEMENT@ 5m.",
        Into(&TimeSettings::coordinator_timeout, Time())},

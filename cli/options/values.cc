@@ -132,6 +132,22 @@ absl::StatusOr<v1::NodeConfig::ScaleUp> ParseScaleUp(std::string_view text) {
   return Expected("immediate, on-restart or never");
 }
 
+absl::StatusOr<HangTimeout> ParseHangTimeout(std::string_view text) {
+  if (text == "off") return HangTimeout{};
+  if (text == "auto") return HangTimeout{.is_learned = true};
+  const auto time = ParseTime(text, kHangTimeouts);
+  if (!time.ok())
+    return Expected(absl::StrCat("auto, off or a time from ", ShowBounds(kHangTimeouts), ", as in 5m"));
+  return HangTimeout{.time = *time};
+}
+
+absl::StatusOr<v1::NodeConfig::OnHang> ParseOnHang(std::string_view text) {
+  if (text == "restart") return v1::NodeConfig::ON_HANG_RESTART;
+  if (text == "stop") return v1::NodeConfig::ON_HANG_STOP;
+  if (text == "report") return v1::NodeConfig::ON_HANG_REPORT;
+  return Expected("restart, stop or report");
+}
+
 absl::StatusOr<NoticeChoice> ParseNotice(std::string_view text) {
   constexpr std::string_view kFile = "file:";
   if (text == "off") return NoticeChoice{};
@@ -278,6 +294,21 @@ std::string ShowValue(v1::NodeConfig::ScaleUp value) {
       return "never";
     default:
       return "immediate";
+  }
+}
+
+std::string ShowValue(const HangTimeout& value) {
+  if (value.is_learned) return "auto";
+  return value.time == absl::ZeroDuration() ? "off" : muster::FormatDuration(value.time);
+}
+std::string ShowValue(v1::NodeConfig::OnHang value) {
+  switch (value) {
+    case v1::NodeConfig::ON_HANG_STOP:
+      return "stop";
+    case v1::NodeConfig::ON_HANG_REPORT:
+      return "report";
+    default:
+      return "restart";
   }
 }
 

@@ -40,6 +40,7 @@ inline constexpr Bounds<int> kPortsOrAny = {0, 65'535};  // 0: any free port
 inline constexpr Bounds<int> kExitCodes = {0, 255};
 inline constexpr Bounds<absl::Duration> kTimes = {absl::ZeroDuration(), kMaxTime};
 inline constexpr Bounds<absl::Duration> kWindows = {absl::Seconds(1), kMaxTime};
+inline constexpr Bounds<absl::Duration> kHangTimeouts = {absl::Seconds(5), kMaxTime};  // signs come once a second
 // Within less not even a node on the same machine connects.
 inline constexpr Bounds<absl::Duration> kJoinTimeouts = {absl::Milliseconds(100), kMaxTime};
 inline constexpr Bounds<absl::Duration> kCommandTimeouts = {absl::Milliseconds(100),
@@ -65,6 +66,12 @@ struct NodeRange {
 struct LossBudget {
   int number = 10;
   absl::Duration window = absl::Hours(1);
+};
+
+// Value of --hang-timeout.
+struct HangTimeout {
+  bool is_learned = false;                     // auto
+  absl::Duration time = absl::ZeroDuration();  // zero: off
 };
 
 struct SlotCount {
@@ -103,6 +110,8 @@ absl::StatusOr<bool> ParseBoolean(std::string_view text);
 absl::StatusOr<NodeRange> ParseNodeRange(std::string_view text);
 absl::StatusOr<LossBudget> ParseLossBudget(std::string_view text);  // "10", "3/10m"
 absl::StatusOr<v1::NodeConfig::ScaleUp> ParseScaleUp(std::string_view text);
+absl::StatusOr<HangTimeout> ParseHangTimeout(std::string_view text);  // "off", "auto", "5m"
+absl::StatusOr<v1::NodeConfig::OnHang> ParseOnHang(std::string_view text);
 absl::StatusOr<NoticeChoice> ParseNotice(std::string_view text);  // "off", "gce", "aws", "auto", "file:/a/b"
 absl::StatusOr<absl::Time> ParseDeadline(std::string_view text);  // "2026-11-21T16:00:00Z", seconds since 1970
 absl::StatusOr<SlotCount> ParseSlotCount(std::string_view text);
@@ -129,5 +138,7 @@ std::string ShowValue(int value);
 std::string ShowValue(absl::Duration value);
 std::string ShowValue(const LossBudget& value);
 std::string ShowValue(v1::NodeConfig::ScaleUp value);
+std::string ShowValue(const HangTimeout& value);
+std::string ShowValue(v1::NodeConfig::OnHang value);
 
 }  // namespace muster::cli

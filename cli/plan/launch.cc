@@ -112,6 +112,13 @@ bool IsStandardInput(const std::string& script) {
   return script == "-" || script == "/dev/stdin" || script == "/dev/fd/0" || script == "/proc/self/fd/0";
 }
 
+// A terminal stays the workers' own: what they write to it is not seen.
+host::Streams NoTerminals() {
+  const bool out = isatty(STDOUT_FILENO) == 0, err = isatty(STDERR_FILENO) == 0;
+  if (out && err) return host::Streams::kBoth;
+  return out ? host::Streams::kOut : err ? host::Streams::kErr : host::Streams::kNone;
+}
+
 }  // namespace
 
 machine::ProgramCheck CheckProgramOf(const RunPlan& run, const machine::Interpreter& interpreter,
@@ -157,6 +164,8 @@ Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const s
   launch.plan.cpus = run.cpus;
   launch.plan.output = run.output;
   launch.plan.report = run.report;
+  launch.plan.watches_activity = run.config.hang_timeout_ms() != 0;
+  if (launch.plan.watches_activity) launch.plan.output.piped = NoTerminals();
   launch.plan.progress_file = ValueOr<std::string>(run.settings.restarts.progress_file, "");
   launch.plan.on_success = ValueOr<std::string>(run.settings.hooks.on_success, "");
   launch.plan.on_failure = ValueOr<std::string>(run.settings.hooks.on_failure, "");

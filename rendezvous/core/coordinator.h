@@ -102,6 +102,10 @@ class Coordinator {
   bool StepRecovering(BootTime now, Effects* out);
   bool RecoverRound(BootTime now, Effects* out);
   bool StepGathering(BootTime now, Effects* out);
+  void WatchForHang(BootTime now, Effects* out);
+  void AskWhereWorkersStand(BootTime now, Effects* out);
+  void TellMembersAtOnce();
+  void ActOnHang(BootTime now, Effects* out);
   bool StepRunning(BootTime now, Effects* out);
   bool StepDraining(BootTime now, Effects* out);
   bool StepVerdict(BootTime now, Effects* out);

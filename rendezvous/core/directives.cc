@@ -52,6 +52,14 @@ void SetHeldDigests(const Job& job, const Host& host, v1::Directive* directive) 
   if (job.verdict && !job.verdict->brief()) directive->set_held_verdict(job.verdict->digest());
 }
 
+// The question goes to all members, the sentence to the one that runs the rank.
+void FillHang(const Job& job, const Host& host, v1::Directive* directive) {
+  directive->set_picture(job.hang.question);
+  if (!job.hang.sentence) return;
+  const int first = host.part.round.first_rank(), rank = job.hang.sentence->rank();
+  if (rank >= first && rank < first + host.status.slots()) *directive->mutable_hang() = *job.hang.sentence;
+}
+
 v1::Verdict VerdictFor(const Job& job, const Host& host) {
   const bool held = host.status.has_verdict() && host.status.verdict().digest() == job.verdict->digest();
   return held ? Brief(*job.verdict) : *job.verdict;
@@ -127,6 +135,7 @@ v1::Directive Directives::For(BootTime now, const Job& job, Host* host) {
   if (job.greatest.IsKnown() && is_believed) *directive.mutable_greatest() = GreatestForTelling(now, job, *host);
   SetHeldDigests(job, *host, &directive);
   FillOrder(now, job, host, &directive);
+  if (directive.has_run()) FillHang(job, *host, &directive);
   if (const std::optional<v1::Lease> lease = LeaseFor(job, *host, directive)) {
     *directive.mutable_lease() = *lease;
     host->lease_until = LeaseEnd(job, *host);

@@ -71,6 +71,11 @@ std::optional<StopReason> WhyStop(BootTime now, const Job& job) {
                       .rank = failed ? host.status.failure().rank() : -1,
                       .node_rank = host.part.round.node_rank()};
   }
+  // Its node cannot end it, and the stop of the round will show why.
+  const Hang& hang = job.hang;
+  if (hang.sentence && now >= hang.sentenced_at + kHungEnds) {
+    return StopReason{.text = hang.sentence->why(), .is_logged = true, .rank = hang.sentence->rank()};
+  }
   return std::nullopt;
 }
 

@@ -13,6 +13,7 @@ Job::Job(CoordinatorOptions options_given, BootTime now, uint64_t random)
       state_since(now),
       succession(now, options.lease + options.margin(), random),
       gathering(now),
+      hang(options.hang_timeout),
       pauses(now, options.lease) {}
 
 // ---- one host -----------------------------------------------------------------------------------------------

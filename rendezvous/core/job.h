@@ -13,6 +13,7 @@
 #include "rendezvous/core/farewell.h"
 #include "rendezvous/core/gathering.h"
 #include "rendezvous/core/greatest_round.h"
+#include "rendezvous/core/hang.h"
 #include "rendezvous/core/hosts.h"
 #include "rendezvous/core/options.h"
 #include "rendezvous/core/own_pauses.h"
@@ -45,6 +46,7 @@ struct Job {
   GreatestRound greatest;
   Gathering gathering;
   RestartLedger counts;  // of the next round, computed at the end of the drain
+  Hang hang;
   Refusals refusals;
   OwnPauses pauses;
 

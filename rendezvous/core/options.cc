@@ -19,6 +19,22 @@ ScaleUp ScaleUpFrom(v1::NodeConfig::ScaleUp given) {
   }
 }
 
+OnHang OnHangFrom(v1::NodeConfig::OnHang given) {
+  switch (given) {
+    case v1::NodeConfig::ON_HANG_STOP:
+      return OnHang::kStop;
+    case v1::NodeConfig::ON_HANG_REPORT:
+      return OnHang::kReport;
+    default:
+      return OnHang::kRestart;
+  }
+}
+
+std::optional<absl::Duration> HangTimeoutFrom(int64_t given_ms) {
+  if (given_ms < 0) return std::nullopt;
+  return given_ms == 0 ? absl::InfiniteDuration() : absl::Milliseconds(given_ms);
+}
+
 }  // namespace
 
 CoordinatorOptions OptionsFrom(const v1::NodeConfig& config) {
@@ -39,6 +55,8 @@ CoordinatorOptions OptionsFrom(const v1::NodeConfig& config) {
   options.max_membership_changes = config.max_membership_changes();
   options.exclude_after = config.exclude_after();
   options.exclude_for = absl::Milliseconds(config.exclude_for_ms());
+  options.hang_timeout = HangTimeoutFrom(config.hang_timeout_ms());
+  options.on_hang = OnHangFrom(config.on_hang());
   options.join_settle = absl::Milliseconds(config.join_settle_ms());
   options.scale_up = ScaleUpFrom(config.scale_up());
   options.lease = config.single_node() ? absl::ZeroDuration() : absl::Milliseconds(config.lease_ms());

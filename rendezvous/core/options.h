@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -80,6 +81,13 @@ inline constexpr int kMaxIdleFailures = 3;  // restarts in a row without a touch
 // Without a progress file, a round that ran this long counts as progress.
 inline constexpr absl::Duration kLongRound = absl::Minutes(5);
 
+// What follows when a round does not go on (hang.h).
+enum class OnHang {
+  kRestart,  // within --max-restarts
+  kStop,     // the job ends
+  kReport,   // it is only said
+};
+
 // When new nodes join a running group of MIN:MAX nodes.
 enum class ScaleUp {
   kImmediate,  // by a restart of the group, join_settle after the first new node is ready
@@ -109,6 +117,9 @@ struct CoordinatorOptions {
   int max_membership_changes = 0;                       // in a row without progress; 0: unlimited
   int exclude_after = 0;  // rounds in a row with the same node as root cause; 0: never exclude
   absl::Duration exclude_for = absl::Hours(1);
+  // Silence of all workers that is a hang; infinite: none is; nullopt: it is learned from the job.
+  std::optional<absl::Duration> hang_timeout = absl::InfiniteDuration();
+  OnHang on_hang = OnHang::kRestart;
   absl::Duration join_settle = absl::ZeroDuration();  // from the first new node's readiness to the restart for it
   ScaleUp scale_up = ScaleUp::kImmediate;
   absl::Duration lease = absl::Seconds(10);             // zero: none (a single-node job)

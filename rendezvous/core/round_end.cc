@@ -68,6 +68,10 @@ std::optional<v1::Verdict> VerdictAfterFailure(const Job& job, const RoundAccoun
                                     " restarts: the progress file was not touched"));
     return verdict;
   }
+  if (job.hang.sentence && options.on_hang == OnHang::kStop) {
+    verdict.set_reason(absl::StrCat(round.what, " (--on-hang stop)"));
+    return verdict;
+  }
   if (job.counts.FailuresInWindow(options) <= options.max_restarts) return std::nullopt;
   if (!WasNeverStarted(*round.cause)) verdict.set_origin("worker");
   verdict.set_reason(absl::StrCat(

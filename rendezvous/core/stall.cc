@@ -9,11 +9,9 @@ void StallJudge::BeginRound() {
   idle_ = absl::ZeroDuration();
 }
 
-bool StallJudge::OnIdle(absl::Duration idle) {
-  if (idle < idle_) {
-    if (is_warm()) longest_silence_ = std::max(longest_silence_, idle_);
-    signs_ = std::min(signs_ + 1, kWarmUpSigns);
-  }
+bool StallJudge::OnReports(absl::Duration idle, int signs) {
+  if (idle < idle_ && is_warm()) longest_silence_ = std::max(longest_silence_, idle_);
+  signs_ = std::max(signs_, signs);
   idle_ = idle;
   return idle > limit();
 }

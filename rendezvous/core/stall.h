@@ -11,7 +11,7 @@
 namespace muster::rendezvous {
 
 // Signs of life that are seen before a round counts as warm. Imports, compilation and the first step are mostly
-// silent and may take many times longer than what follows. Nodes report once in a beat, so this many take some
+// silent and may take many times longer than what follows. Nodes look once a second, so this many take some
 // seconds.
 inline constexpr int kWarmUpSigns = 10;
 inline constexpr absl::Duration kWarmUpLimit = absl::Minutes(30);  // before that, or the own limit if it is longer
@@ -26,9 +26,10 @@ class StallJudge {
 
   void BeginRound();  // what was learned stays
 
-  // idle: of the node that has been idle for the shortest time, as it has counted that. Call it again whenever
-  // nodes have reported, and at least once a second. True: it is a stall.
-  bool OnIdle(absl::Duration idle);
+  // idle: of the node that has been idle for the shortest time, as it has counted that. signs: of the node that
+  // has seen most of them in this round. Call it again whenever nodes have reported, and at least once a second.
+  // True: it is a stall.
+  bool OnReports(absl::Duration idle, int signs);
 
   // The longest silence that is none now.
   absl::Duration limit() const;
@@ -36,7 +37,7 @@ class StallJudge {
 
  private:
   const std::optional<absl::Duration> given_;
-  int signs_ = 0;                                          // in this round; not counted beyond kWarmUpSigns
+  int signs_ = 0;                                          // in this round
   absl::Duration idle_ = absl::ZeroDuration();             // at the last call
   absl::Duration longest_silence_ = absl::ZeroDuration();  // that ended by itself, of a warm round
 };

@@ -154,8 +154,9 @@ const std::vector<Transition>& Transitions() {
        "it reports a verdict, a cancellation, or, before the first round, that it cannot start its program",
        "VERDICT", IsKnownOrCancelledOrCannotStart},
       {S::kRunning, S::kDraining, "a status or time",
-       "a member failed, was lost or is leaving; a new node can join; the job was cancelled", "STOP",
-       TheRoundMustStop},
+       "a member failed, was lost, is leaving or cannot end a rank that hangs; a new node can join; the job was "
+       "cancelled",
+       "STOP", TheRoundMustStop},
       {S::kRunning, S::kVerdict, "a status", "every member succeeded", "VERDICT 0", AllSucceeded},
       {S::kDraining, S::kGathering, "a status or time",
        "every member is READY after this STOP, confirmed dead, or past its lease; the budgets suffice; lease and "

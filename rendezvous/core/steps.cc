@@ -206,6 +206,7 @@ bool Coordinator::RecoverRound(BootTime now, Effects* out) {
   if (members.all_run) {
     Enter(State::kRunning, now, "all members of the round are back", out);
     job_.greatest.owned = job_.greatest.ever_owned = true;
+    job_.hang.BeginRound();
     job_.greatest.ForgetLostFailures();
     return true;
   }
@@ -290,6 +291,7 @@ void Coordinator::MakeRound(BootTime now, const std::vector<Candidate>& members,
   greatest.members = std::move(host_ids);
   job_.carried_is_refuted = false;
   greatest.counts = job_.counts;
+  job_.hang.BeginRound();
   gathering.first_round = false;
   gathering.newcomers_since = absl::InfiniteFuture();
   job_.succession.ForgetFarewell();
@@ -301,12 +303,59 @@ void Coordinator::MakeRound(BootTime now, const std::vector<Candidate>& members,
 
 // ---- running and draining -----------------------------------------------------------------------------------
 
+// Whether it hangs shows on each tick; what follows is a failure on the node that ends a rank.
+void Coordinator::WatchForHang(BootTime now, Effects* out) {
+  Hang& hang = job_.hang;
+  const bool stalls = hang.judge.OnReports(ShortestQuiet(job_).value_or(absl::ZeroDuration()), MostSigns(job_));
+  if (hang.sentence) return;
+  if (!stalls) {
+    if (std::exchange(hang.question, 0) != 0) Say(Severity::kInfo, "the workers show signs of life again", out);
+    hang.is_said = false;
+    return;
+  }
+  if (hang.is_said) return;
+  if (hang.question == 0) return AskWhereWorkersStand(now, out);
+  if (AllHaveAnswered(job_) || now >= hang.asked_at + kPictureAnswers) ActOnHang(now, out);
+}
+
+void Coordinator::AskWhereWorkersStand(BootTime now, Effects* out) {
+  Hang& hang = job_.hang;
+  hang.question = ++hang.questions;
+  hang.asked_at = now;
+  Say(Severity::kWarning, absl::StrCat(DescribeSilence(job_), ": asking all nodes where their workers stand"), out,
+      {.event = events::kHang, .round = RoundOf(job_)});
+  TellMembersAtOnce();
+}
+
+void Coordinator::TellMembersAtOnce() {
+  for (auto& [id, host] : job_.hosts) {
+    if (host.part.in_round) host.exchange.order_sent = -1;
+  }
+}
+
+void Coordinator::ActOnHang(BootTime now, Effects* out) {
+  Hang& hang = job_.hang;
+  const Finding finding = FindHung(job_);
+  hang.is_said = true;
+  hang.question = 0;
+  Say(Severity::kError, finding.why, out, {.event = events::kHang, .rank = finding.rank, .round = RoundOf(job_)});
+  for (const std::string& line : finding.lines) Say(Severity::kInfo, line, out, {.event = events::kPicture});
+  if (job_.options.on_hang == OnHang::kReport) return;
+  hang.sentence.emplace();
+  *hang.sentence->mutable_round() = job_.greatest.id();
+  hang.sentence->set_rank(finding.rank);
+  hang.sentence->set_why(finding.why);
+  hang.sentenced_at = now;
+  TellMembersAtOnce();
+}
+
 bool Coordinator::StepRunning(BootTime now, Effects* out) {
   std::optional<StopReason> why = WhyStop(now, job_);
   if (!why && job_.greatest.succeeded.empty()) {
     NoteNewcomers(now, &job_);
     if (std::optional<std::string> growth = WhyGrow(now, job_)) why = StopReason{.text = *std::move(growth)};
   }
+  if (!why) WatchForHang(now, out);
   if (!why) return false;
   Drain(now, *why, out);
   return true;

@@ -45,9 +45,20 @@ struct StopWorkers {
 struct ForwardSignal {
   int signal = 0;
 };
+// Ends a worker that does not go on: SIGABRT, at which Python writes its stacks where faulthandler is enabled, and
+// kHungGrace later SIGKILL. It has failed by itself, for this reason.
+inline constexpr absl::Duration kHungGrace = absl::Seconds(2);
+struct EndHungWorker {
+  int local_rank = 0;
+  std::string why;
+};
 // Takes a picture of this node's workers (base/picture). Answer: OnPicture.
 struct TakePicture {
   int first_rank = 0;  // global rank of worker 0
+};
+// Writes the whole of a picture into the attempt's folder, if there is one.
+struct KeepPicture {
+  std::string text;
 };
 // Sends SIGKILL to all worker groups and to all orphans that became children of the host. Answer: OnSwept.
 struct Sweep {};
@@ -99,9 +110,10 @@ struct Finish {
 struct HurryFinish {
   bool cancel = false;  // SIGINT: a last command that fails because of it has been cancelled
 };
-using Effect = std::variant<StartAgent, KillAgent, SendStatus, SpawnWorkers, SignalWorkers, StopWorkers,
-                            ForwardSignal, TakePicture, Sweep, GatherRoundOutput, GatherCheckOutput,
-                            SetKernelTimer, RenewOffer, StartCheck, AskGpus, StopSelf, Finish, HurryFinish, Note>;
+using Effect =
+    std::variant<StartAgent, KillAgent, SendStatus, SpawnWorkers, SignalWorkers, StopWorkers, ForwardSignal,
+                 EndHungWorker, TakePicture, KeepPicture, Sweep, GatherRoundOutput, GatherCheckOutput,
+                 SetKernelTimer, RenewOffer, StartCheck, AskGpus, StopSelf, Finish, HurryFinish, Note>;
 using Effects = std::vector<Effect>;
 
 }  // namespace muster::host

@@ -38,7 +38,8 @@ HostCore::HostCore(HostOptions options)
              options_.shutdown_grace()),
       fitness_(options_),
       departure_(options_.stop_before),
-      exit_(options_.host_id, options_.retryable_exit_code) {}
+      exit_(options_.host_id, options_.retryable_exit_code),
+      hang_watch_(options_.config.hang_timeout_ms() != 0) {}
 
 void HostCore::Begin(BootTime now, Effects* out) {
   last_tick_ = last_beat_ = now;
@@ -84,6 +85,7 @@ void HostCore::SendStatus(Effects* out) {
   status.set_trouble(unfit ? fitness_.why_unfit() : round_.trouble());
   if (!unfit && !round_.active()) status.set_preparing(fitness_.Preparing());
   status.set_flushed(exit_.flushed());
+  hang_watch_.Describe(&status);
   status.set_memory_used(memory_use_.used);
   status.set_memory_limit(memory_use_.limit);
   out->push_back(host::SendStatus{std::move(status)});
@@ -175,6 +177,7 @@ void HostCore::OnDirective(BootTime now, const v1::HostDirective& directive, Eff
     BeginLeave(now, {.reason = directive.leave(), .grace = options_.termination_grace}, out);
   }
   Obey(now, directive, out);
+  hang_watch_.OnDirective(directive, out);
   Prepare(now, out);
   if (newly_applied && !finished_) SendStatus(out);
 }
@@ -226,6 +229,7 @@ void HostCore::MaybeStart(BootTime now, const v1::Round& round, Effects* out) {
   if (leaves) return BeginLeave(now, *leaves, out);
   round_.Start(now, round);
   lease_.UpdateKernelTimer(round_.can_be_stopped(), out);
+  hang_watch_.BeginRound(now, round, options_.config.slots());
   out->push_back(SpawnWorkers{round});
   SendStatus(out);
 }
@@ -246,6 +250,7 @@ void HostCore::OnExit(BootTime now, int local_rank, const Ending& ending, Effect
   if (finished_) return;
   if (ending.wall) SetWallAtBoot(now, *ending.wall);
   const WorkerEnd end{.at = now, .wall_at_boot = wall_at_boot_, .local_rank = local_rank, .ending = ending};
+  hang_watch_.OnEnded(local_rank);
   if (round_.OnExit(end, out)) StopAfterFailure(now, out);
   round_.SweepIfAllEnded(now, out);
 }
@@ -303,6 +308,7 @@ void HostCore::OnRoundOutput(BootTime now, const std::string& lines, Effects* ou
 }
 
 void HostCore::RoundIsOver(BootTime now, Effects* out) {
+  hang_watch_.EndRound();
   fitness_.OnRoundOver();
   Prepare(now, out);
   SendStatus(out);
@@ -351,7 +357,10 @@ void HostCore::OnWallClock(BootTime now, absl::Time wall, Effects* out) {
 
 void HostCore::OnSuspend(BootTime now, bool shell_can_continue, Effects* out) {
   if (options_.leave_signals.count(SIGTSTP) > 0) return OnSignal(now, SIGTSTP, out);
-  if (!finished_) Suspend(leased(), round_.live_workers() > 0, shell_can_continue, out);
+  if (finished_) return;
+  const bool has_workers = round_.live_workers() > 0;
+  if (has_workers && (leased() || shell_can_continue)) hang_watch_.OnSuspended(true);
+  Suspend(leased(), has_workers, shell_can_continue, out);
 }
 
 bool HostCore::MeansLeave(int signal) const {
@@ -376,6 +385,7 @@ void HostCore::OnSignal(BootTime now, int signal, Effects* out) {
       return;
     case SIGCONT:
       if (has_workers) out->push_back(SignalWorkers{SIGCONT});
+      hang_watch_.OnSuspended(false);
       return;
     default:
       break;
@@ -397,16 +407,14 @@ void HostCore::OnNotForwarded(BootTime, int signal, Effects* out) {
     return Say(Severity::kWarning,
                absl::StrCat(DescribeSignal(signal), " was not forwarded: no worker process handles it"), out);
   }
-  if (std::exchange(picture_is_taken_, true)) return;
-  out->push_back(TakePicture{round_.first_rank()});
+  hang_watch_.AskedBySignal(out);
 }
 
-void HostCore::OnPicture(BootTime, const std::vector<std::string>& lines, Effects* out) {
-  picture_is_taken_ = false;
-  if (finished_) return;
-  Say(Severity::kInfo, "picture of this node's workers:", out, {.event = events::kPicture});
-  for (const std::string& line : lines) Say(Severity::kInfo, line, out, {.event = events::kPicture});
+void HostCore::OnPicture(BootTime, const std::vector<RankPicture>& ranks, Effects* out) {
+  if (!finished_ && hang_watch_.OnPicture(ranks, out)) SendStatus(out);
 }
+
+void HostCore::OnLook(BootTime now, const std::set<int>& signs, Effects*) { hang_watch_.OnLook(now, signs); }
 
 void HostCore::BeginLeave(BootTime now, const LeaveRequest& request, Effects* out) {
   departure_.Begin(now, request, round_.active(), out);

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "agent/host/core/effects.h"
 #include "agent/host/core/ending.h"
 #include "agent/host/core/fitness.h"
+#include "agent/host/core/hang_watch.h"
 #include "agent/host/core/host_exit.h"
 #include "agent/host/core/host_options.h"
 #include "agent/host/core/lease.h"
@@ -92,8 +94,9 @@ class HostCore {
   void OnSignal(BootTime now, int signal, Effects* out);
   // No worker process handles that signal. SIGUSR2 then asks for a picture of the workers.
   void OnNotForwarded(BootTime now, int signal, Effects* out);
-  // Answer to TakePicture: lines for the log.
-  void OnPicture(BootTime now, const std::vector<std::string>& lines, Effects* out);
+  void OnPicture(BootTime now, const std::vector<RankPicture>& ranks, Effects* out);  // answer to TakePicture
+  // Which workers have shown a sign of life since the last call, by local rank. About once a second.
+  void OnLook(BootTime now, const std::set<int>& signs, Effects* out);
   // SIGTSTP: with a lease it suspends only the workers; without a lease StopSelf, or a note if no shell could
   // continue this process once it is stopped.
   void OnSuspend(BootTime now, bool shell_can_continue, Effects* out);
@@ -150,8 +153,8 @@ class HostCore {
   // directive; the next agent gets it with the first status.
   v1::Memory memory_;
   MemoryUse memory_use_;
-  bool serves_others_ = false;                   // other nodes use the coordinator on this node
-  bool picture_is_taken_ = false;                // an answer to TakePicture is awaited
+  bool serves_others_ = false;  // other nodes use the coordinator on this node
+  HangWatch hang_watch_;
   bool finished_ = false;                        // Finish was appended: no event has an effect any more
   absl::Time wall_at_boot_ = absl::UnixEpoch();  // of the machine, by the latest reading of the wall clock
   BootTime last_tick_ = absl::InfinitePast();

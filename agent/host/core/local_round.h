@@ -54,7 +54,6 @@ class LocalRound {
   bool is_awaited() const { return active() && !stuck(); }
   bool stopping() const { return ladder_.has_value(); }  // muster stops the workers; false once the round is over
   const v1::RoundId& id() const { return round_.id(); }  // unset: none was started yet
-  int first_rank() const { return round_.first_rank(); }
   v1::Outcome outcome() const { return outcome_; }
   BootTime over_since() const { return over_since_; }  // infinite past: none is over yet
   int live_workers() const { return workers_.live(); }

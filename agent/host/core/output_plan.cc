@@ -9,7 +9,12 @@ Sink SinkOf(const OutputPlan& plan, int local_rank, Streams stream, bool files) 
   const bool shown = plan.shown.empty() || (index < plan.shown.size() && plan.shown[index]);
   if (files && (tee || redirect)) return tee && shown ? Sink::kShownFile : Sink::kFile;
   if (!shown) return Sink::kNull;
-  return tee || plan.prefix_all ? Sink::kPipe : Sink::kInherit;
+  return tee || plan.prefix_all || Has(plan.piped, stream) ? Sink::kPipe : Sink::kInherit;
+}
+
+bool HasPrefix(const OutputPlan& plan, int local_rank, Streams stream) {
+  const auto index = static_cast<size_t>(local_rank);
+  return plan.prefix_all || (index < plan.tees.size() && Has(plan.tees[index], stream));
 }
 
 }  // namespace muster::host

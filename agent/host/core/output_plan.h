@@ -34,6 +34,7 @@ struct OutputPlan {
   // Put before each line. Fields: ${role_name} ${local_rank} ${rank} ${node_rank} ${hostname}.
   std::string prefix_template = "[${role_name}${local_rank}]:";
   bool prefix_all = false;  // `muster local`: prefix all console output, through a pipe if there are no files
+  Streams piped = Streams::kNone;  // streams that pass through muster as they are, to be watched for signs of life
   Streams redraws_pass = Streams::kNone;  // `muster local`: streams whose reader shows redraws on a terminal
   int64_t max_file_bytes = 0;             // --log-max-size, for each file; 0: no limit
 
@@ -51,6 +52,9 @@ enum class Sink {
 // Where one worker's standard output (Streams::kOut) or error (kErr) goes. files: whether files are available.
 // Without files all output that is not filtered out goes to the console, as in torchrun with --log-dir /dev/null.
 Sink SinkOf(const OutputPlan& plan, int local_rank, Streams stream, bool files);
+
+// Whether the lines of a stream that goes to the console through muster get the prefix.
+bool HasPrefix(const OutputPlan& plan, int local_rank, Streams stream);
 
 // The file behind a stream, standard output (1) or error (2).
 struct StreamFile {

@@ -129,6 +129,7 @@ EnvironmentMap WorkerEnvironment(const v1::Round& round, int local_rank, const W
     environment[options.visible_devices_variable] = devices->second;
   }
   if (!options.done_file.empty()) environment["MUSTER_DONE_FILE"] = options.done_file;
+  if (!options.heartbeat_file.empty()) environment["MUSTER_HEARTBEAT_FILE"] = options.heartbeat_file;
   environment[kMarkerVariable] = options.marker;
   return environment;
 }

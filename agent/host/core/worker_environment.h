@@ -19,6 +19,7 @@ struct WorkerEnvironmentOptions {
   std::string marker;                          // see marker.h
   std::string error_file;                      // path for TORCHELASTIC_ERROR_FILE; empty: none
   std::string done_file;                       // path for MUSTER_DONE_FILE; empty: none
+  std::string heartbeat_file;                  // path for MUSTER_HEARTBEAT_FILE; empty: none
   std::string timer_file;                      // the file timer's pipe; empty: none
   std::string signals_to_handle;               // the value of --signals-to-handle
   bool virtual_local_rank = false;             // LOCAL_RANK is 0 for every worker

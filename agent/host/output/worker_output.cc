@@ -137,6 +137,7 @@ void WorkerOutput::BeginRound(const v1::Round& round, absl::Duration limit) {
   filtered_ = std::move(opened.filtered);
   streams_.resize(static_cast<size_t>(slots_));
   tails_.assign(static_cast<size_t>(slots_), nullptr);
+  bytes_.assign(static_cast<size_t>(slots_), {});
   redraws_.clear();
   redraws_.resize(static_cast<size_t>(slots_));
 }
@@ -179,13 +180,18 @@ void WorkerOutput::HandOver(int local_rank, int out_fd, Stream* stream) {
       redraws_[static_cast<size_t>(local_rank)][stream->sink == Sink::kPipe ? 0 : 1];
   if (!passes && !limit) limit = std::make_shared<RedrawLimit>();
   const PrefixFields fields = {role_name_, local_rank, first_rank_ + local_rank, node_rank_, hostname_};
-  const std::string prefix = ExpandPrefix(plan_.prefix_template, fields);
+  const size_t index = out_fd == STDOUT_FILENO ? 0 : 1;
+  const bool prefixed = HasPrefix(plan_, local_rank, kStreams[index]);
+  const std::string prefix = prefixed ? ExpandPrefix(plan_.prefix_template, fields) : "";
   if (stream->sink == Sink::kPipe) {
-    std::shared_ptr<StderrTail> tail;
+    PipeTaps taps;
+    taps.bytes = bytes_[static_cast<size_t>(local_rank)][index] = std::make_shared<std::atomic<uint64_t>>(0);
     if (out_fd == STDERR_FILENO) {
-      tail = tails_[static_cast<size_t>(local_rank)] = std::make_shared<StderrTail>();
+      taps.tail = tails_[static_cast<size_t>(local_rank)] = std::make_shared<StderrTail>();
     }
-    writer_->AdoptPipe(stream->pipe.Release(), out_fd, prefix, passes ? nullptr : limit, std::move(tail));
+    const int pipe = stream->pipe.Release();
+    if (!prefixed) return writer_->AdoptRawPipe(pipe, out_fd, std::move(taps));
+    writer_->AdoptPipe(pipe, out_fd, prefix, passes ? nullptr : limit, std::move(taps));
   } else if (stream->file) {
     FollowedFile followed;
     followed.file = std::move(stream->file);
@@ -194,7 +200,7 @@ void WorkerOutput::HandOver(int local_rank, int out_fd, Stream* stream) {
       followed.out_fd = out_fd;
       followed.prefix = prefix;
       followed.redraws = passes ? nullptr : limit;
-      followed.filtered = filtered_[out_fd == STDOUT_FILENO ? 0 : 1];
+      followed.filtered = filtered_[index];
     }
     follower_->Follow(std::move(followed));
   }
@@ -220,6 +226,21 @@ std::string WorkerOutput::AttemptFolder(int local_rank) const {
 
 std::shared_ptr<StderrTail> WorkerOutput::ErrorTail(int local_rank) const {
   return tails_[static_cast<size_t>(local_rank)];
+}
+
+std::string WorkerOutput::PicturePath() const { return attempt_.empty() ? "" : attempt_ + "/picture.txt"; }
+
+WorkerOutput::Signs WorkerOutput::SignsOf(int local_rank) const {
+  Signs signs;
+  for (const auto& bytes : bytes_[static_cast<size_t>(local_rank)]) {
+    if (bytes != nullptr) signs.bytes.push_back(bytes);
+  }
+  for (size_t i = 0; i < std::size(kStreams); ++i) {
+    const Sink sink = SinkOf(plan_, local_rank, kStreams[i], /*files=*/!attempt_.empty());
+    if (sink != Sink::kFile && sink != Sink::kShownFile) continue;
+    signs.files.push_back(AttemptFolder(local_rank) + "/" + kNames[i] + ".log");
+  }
+  return signs;
 }
 
 std::string WorkerOutput::ErrorOutput(int local_rank) const {

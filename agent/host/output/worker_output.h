@@ -6,6 +6,8 @@
 #pragma once
 
 #include <array>
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -57,10 +59,17 @@ class WorkerOutput {
 
   // The worker's folder in this round's attempt, also for its error.json; empty: none.
   std::string AttemptFolder(int local_rank) const;
+  std::string PicturePath() const;  // where pictures of this attempt's workers are kept; empty: nowhere
   // The file that the worker's standard error goes to; empty: none.
   std::string ErrorOutput(int local_rank) const;
   // After Spawned: the last lines of the worker's standard error, if it goes through a pipe; else nullptr.
   std::shared_ptr<StderrTail> ErrorTail(int local_rank) const;
+  // What shows that the worker writes: the bytes that have passed through muster, and files, which may be absent.
+  struct Signs {
+    std::vector<std::shared_ptr<std::atomic<uint64_t>>> bytes = {};
+    std::vector<std::string> files = {};
+  };
+  Signs SignsOf(int local_rank) const;  // after Spawned
   // Whether --log-dir is /dev/null: no files, error files included.
   bool forbids_files() const { return plan_.log_dir == kNoFiles; }
 
@@ -95,7 +104,8 @@ class WorkerOutput {
   int node_rank_ = 0;
   std::vector<WorkerStreams> streams_;
   std::array<std::shared_ptr<FilteredLines>, 2> filtered_;
-  std::vector<std::shared_ptr<StderrTail>> tails_;                    // by local rank; for pipes only
+  std::vector<std::array<std::shared_ptr<std::atomic<uint64_t>>, 2>> bytes_;  // by local rank; for pipes only
+  std::vector<std::shared_ptr<StderrTail>> tails_;                            // by local rank; for pipes only
   std::vector<std::array<std::shared_ptr<RedrawLimit>, 2>> redraws_;  // by local rank: for pipes, for files
 };
 

@@ -74,11 +74,16 @@ std::string DonePathIn(const std::string& folder, int local_rank) {
   return folder + "/done-" + std::to_string(local_rank);
 }
 
+std::string HeartbeatPathIn(const std::string& folder, int local_rank) {
+  return folder + "/heartbeat-" + std::to_string(local_rank);
+}
+
 void RemoveFiles(const std::string& folder, int files) {
   std::error_code error;  // a worker may have put a folder there
   for (int i = 0; i < files; ++i) {
     std::filesystem::remove_all(PathIn(folder, i), error);
     std::filesystem::remove_all(DonePathIn(folder, i), error);
+    std::filesystem::remove_all(HeartbeatPathIn(folder, i), error);
   }
 }
 
@@ -181,6 +186,10 @@ std::string ErrorFiles::PathOf(int local_rank) const {
 
 std::string ErrorFiles::DonePathOf(int local_rank) const {
   return gave_up_ || folder_ == nullptr ? "" : DonePathIn(folder_->path(), local_rank);
+}
+
+std::string ErrorFiles::HeartbeatPathOf(int local_rank) const {
+  return gave_up_ || folder_ == nullptr ? "" : HeartbeatPathIn(folder_->path(), local_rank);
 }
 
 }  // namespace muster::host

@@ -35,7 +35,8 @@ std::optional<WorkerError> ReadErrorFile(const std::string& path);
 // Whether there is such a file. Never follows a link.
 bool FileExists(const std::string& path);
 
-// A private folder with an error file and a done file for each worker and round; used without a log folder.
+// A private folder with an error file, a done file and a heartbeat file for each worker and round; used without a
+// log folder.
 class ErrorFiles {
  public:
   ErrorFiles() = default;
@@ -49,7 +50,8 @@ class ErrorFiles {
   absl::Status BeginRound(int slots, absl::Duration limit);
   // Empty: workers run without these files.
   std::string PathOf(int local_rank) const;
-  std::string DonePathOf(int local_rank) const;  // where the worker creates a file once it is done
+  std::string DonePathOf(int local_rank) const;       // where the worker creates a file once it is done
+  std::string HeartbeatPathOf(int local_rank) const;  // which the worker may touch, as a sign of life
 
  private:
   bool gave_up_ = false;

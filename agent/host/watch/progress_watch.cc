@@ -7,11 +7,11 @@
 #include <optional>
 #include <system_error>
 #include <thread>
-#include <tuple>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "agent/host/watch/file_mark.h"
 #include "base/console/log.h"
 #include "base/mutex.h"
 #include "base/thread.h"
@@ -20,15 +20,6 @@ namespace muster::host {
 namespace {
 
 constexpr char kPart[] = "host";
-
-// The attributes that a touch changes: modification time, size, inode. nullopt: no such file, or no access.
-using Mark = std::optional<std::tuple<int64_t, int64_t, int64_t, uint64_t>>;
-
-Mark MarkOf(const std::string& path) {
-  struct stat info = {};
-  if (stat(path.c_str(), &info) != 0) return std::nullopt;
-  return Mark({info.st_mtim.tv_sec, info.st_mtim.tv_nsec, info.st_size, info.st_ino});
-}
 
 }  // namespace
 
@@ -96,7 +87,7 @@ class ProgressWatch::State : public std::enable_shared_from_this<State> {
     return asked_;
   }
 
-  void Answer(uint64_t request, const Mark& mark) {
+  void Answer(uint64_t request, const FileMark& mark) {
     const MutexLock lock(mutex_);
     answered_ = request;
     if (loop_ == nullptr || begins_at_ == 0 || request < begins_at_) return;
@@ -124,7 +115,7 @@ class ProgressWatch::State : public std::enable_shared_from_this<State> {
   uint64_t answered_ ABSL_GUARDED_BY(mutex_) = 0;
   // The first request of the round, whose answer is the baseline; 0: no round yet.
   uint64_t begins_at_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::optional<Mark> base_ ABSL_GUARDED_BY(mutex_);
+  std::optional<FileMark> base_ ABSL_GUARDED_BY(mutex_);
   bool reported_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

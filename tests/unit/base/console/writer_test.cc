@@ -221,6 +221,27 @@ TEST(WriterTest, LinesOfManyWorkersStayWholeAndInOrder) {
   for (int count : next) EXPECT_EQ(count, kLines);
 }
 
+TEST(WriterTest, ARawPipeIsPassedOnAtOnceAndAsItIs) {
+  Pipe out, source;
+  Writer writer;
+  PipeTaps taps{.tail = std::make_shared<StderrTail>(), .bytes = std::make_shared<std::atomic<uint64_t>>(0)};
+  writer.AdoptRawPipe(std::exchange(source.fds[0], -1), out.fds[1], taps);
+  std::string all;
+  for (const std::string part : {"no end", "\rredrawn\r", "\033[A up", "\xff", "\n"}) {
+    ASSERT_EQ(write(source.fds[1], part.data(), part.size()), static_cast<ssize_t>(part.size()));
+    const std::string expected = all + part;
+    ASSERT_TRUE(Waited([&] {
+      all += out.ReadAvailable(0);
+      return all == expected;
+    })) << all;
+  }
+  EXPECT_EQ(*taps.bytes, all.size());
+  source.CloseIn();
+  EXPECT_TRUE(Waited([&] { return taps.tail->ended(); }));
+  EXPECT_TRUE(writer.Flush(absl::Seconds(60)));
+  EXPECT_EQ(out.ReadAvailable(0), "");
+}
+
 TEST(WriterTest, DroppableSourcesAreReadDespiteABlockedOutput) {
   constexpr size_t kMost = 2 * kPausePipesBytes, kPrefix = 3, kSlack = 512 * 1024;
   Pipe out, source;

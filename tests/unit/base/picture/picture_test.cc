@@ -82,6 +82,14 @@ TEST(PictureLines, TheRankThatDiffersComesFirst) {
                   "    step (/job/train.py:88)", "    <module> (/job/train.py:120)"));
 }
 
+TEST(PictureLines, OfGroupsOfOneSizeTheSuspectsComesFirst) {
+  RankPicture stopped = Standing(1, {{"load", "/job/data.py", 41}});
+  stopped.state = 'T';
+  const std::vector<std::string> lines = PictureLines({InAllReduce(0), stopped});
+  EXPECT_EQ(lines.at(0), "suspect: rank 1: it is stopped");
+  EXPECT_EQ(lines.at(1), "rank 1: at data.py:41 (load); it is stopped");
+}
+
 TEST(PictureLines, AThousandPlacesStayWithinTheLimit) {
   std::vector<RankPicture> ranks;
   for (int rank = 0; rank < 1000; ++rank) ranks.push_back(Standing(rank, {{"f", "/job/a.py", rank + 1}}));

@@ -13,78 +13,88 @@ namespace {
 constexpr absl::Duration kBeat = absl::Milliseconds(500);
 constexpr absl::Duration kLimit = absl::Seconds(20);
 
-// Silence of that length, as reports show it; then a sign of life.
-bool Silence(StallJudge* judge, absl::Duration length) {
-  bool stalled = false;
-  for (absl::Duration idle = kBeat; idle < length; idle += kBeat) stalled |= judge->OnIdle(idle);
-  stalled |= judge->OnIdle(length);
-  return judge->OnIdle(absl::ZeroDuration()) || stalled;
-}
+// The judge, and the nodes that report to it.
+struct Round {
+  explicit Round(std::optional<absl::Duration> limit) : judge(limit) {}
 
-void WarmUp(StallJudge* judge) {
-  for (int i = 0; i < kWarmUpSigns; ++i) EXPECT_FALSE(Silence(judge, absl::Seconds(1)));
-}
+  // Silence of that length, as reports show it; then a sign of life.
+  bool Silence(absl::Duration length) {
+    bool stalled = false;
+    for (absl::Duration idle = kBeat; idle < length; idle += kBeat) stalled |= judge.OnReports(idle, signs);
+    stalled |= judge.OnReports(length, signs);
+    return judge.OnReports(absl::ZeroDuration(), ++signs) || stalled;
+  }
+  void WarmUp() {
+    for (int i = 0; i < kWarmUpSigns; ++i) EXPECT_FALSE(Silence(absl::Seconds(1)));
+  }
+  void BeginNext() {
+    judge.BeginRound();
+    signs = 0;
+  }
+
+  StallJudge judge;
+  int signs = 0;
+};
 
 TEST(StallJudge, SilenceBeyondTheLimitIsAStall) {
-  StallJudge judge(kLimit);
-  WarmUp(&judge);
-  EXPECT_FALSE(Silence(&judge, kLimit));
-  EXPECT_TRUE(Silence(&judge, kLimit + absl::Milliseconds(1)));
+  Round round(kLimit);
+  round.WarmUp();
+  EXPECT_FALSE(round.Silence(kLimit));
+  EXPECT_TRUE(round.Silence(kLimit + absl::Milliseconds(1)));
 }
 
 TEST(StallJudge, ALongImportIsNone) {
-  StallJudge judge(kLimit);
-  EXPECT_FALSE(Silence(&judge, absl::Minutes(2))) << "nothing was printed yet";
-  for (int line = 0; line < kWarmUpSigns - 2; ++line) EXPECT_FALSE(Silence(&judge, absl::Minutes(2))) << line;
-  EXPECT_FALSE(judge.is_warm());
-  EXPECT_TRUE(Silence(&judge, kWarmUpLimit + absl::Seconds(1))) << "but it does not wait for ever";
+  Round round(kLimit);
+  EXPECT_FALSE(round.Silence(absl::Minutes(2))) << "nothing was printed yet";
+  for (int line = 0; line < kWarmUpSigns - 2; ++line) EXPECT_FALSE(round.Silence(absl::Minutes(2))) << line;
+  EXPECT_FALSE(round.judge.is_warm());
+  EXPECT_TRUE(round.Silence(kWarmUpLimit + absl::Seconds(1))) << "but it does not wait for ever";
 }
 
 TEST(StallJudge, EachRoundWarmsUpAnew) {
-  StallJudge judge(kLimit);
-  WarmUp(&judge);
-  EXPECT_TRUE(judge.OnIdle(absl::Minutes(2)));
-  judge.BeginRound();
-  EXPECT_FALSE(Silence(&judge, absl::Minutes(2)));
+  Round round(kLimit);
+  round.WarmUp();
+  EXPECT_TRUE(round.judge.OnReports(absl::Minutes(2), round.signs));
+  round.BeginNext();
+  EXPECT_FALSE(round.Silence(absl::Minutes(2)));
 }
 
 TEST(StallJudge, ALimitLongerThanTheWarmUpsHoldsThere) {
-  StallJudge judge(absl::Hours(2));
-  EXPECT_FALSE(Silence(&judge, absl::Hours(1)));
+  Round round(absl::Hours(2));
+  EXPECT_FALSE(round.Silence(absl::Hours(1)));
 }
 
 TEST(StallJudge, WithoutALimitNothingIsAStall) {
-  StallJudge judge(absl::InfiniteDuration());
-  WarmUp(&judge);
-  EXPECT_FALSE(judge.OnIdle(absl::Hours(1000)));
+  Round round(absl::InfiniteDuration());
+  round.WarmUp();
+  EXPECT_FALSE(round.judge.OnReports(absl::Hours(1000), round.signs));
 }
 
-// Reports that repeat what they said, or come late, are no signs of life.
-TEST(StallJudge, TheSameReportIsNoSign) {
-  StallJudge judge(kLimit);
-  for (int i = 0; i < 100; ++i) judge.OnIdle(absl::Seconds(1));
-  EXPECT_FALSE(judge.is_warm());
+TEST(StallJudge, ReportsWithoutASignOfLifeDoNotWarmItUp) {
+  Round round(kLimit);
+  for (int i = 0; i < 100; ++i) round.judge.OnReports(absl::Seconds(i % 2), round.signs);
+  EXPECT_FALSE(round.judge.is_warm());
 }
 
 TEST(StallJudge, TheLongestSilenceOfTheJobIsLearned) {
-  StallJudge judge(std::nullopt);
-  WarmUp(&judge);
-  EXPECT_EQ(judge.limit(), kLeastLearned);
-  EXPECT_FALSE(Silence(&judge, absl::Minutes(8))) << "a checkpoint";
-  EXPECT_EQ(judge.limit(), absl::Minutes(80));
-  judge.BeginRound();
-  WarmUp(&judge);
-  EXPECT_EQ(judge.limit(), absl::Minutes(80)) << "the next round is the same job";
-  EXPECT_TRUE(Silence(&judge, absl::Minutes(81)));
+  Round round(std::nullopt);
+  round.WarmUp();
+  EXPECT_EQ(round.judge.limit(), kLeastLearned);
+  EXPECT_FALSE(round.Silence(absl::Minutes(8))) << "a checkpoint";
+  EXPECT_EQ(round.judge.limit(), absl::Minutes(80));
+  round.BeginNext();
+  round.WarmUp();
+  EXPECT_EQ(round.judge.limit(), absl::Minutes(80)) << "the next round is the same job";
+  EXPECT_TRUE(round.Silence(absl::Minutes(81)));
 }
 
 TEST(StallJudge, AStallTeachesNothing) {
-  StallJudge judge(std::nullopt);
-  WarmUp(&judge);
-  EXPECT_TRUE(judge.OnIdle(absl::Minutes(11)));
-  judge.BeginRound();
-  WarmUp(&judge);
-  EXPECT_EQ(judge.limit(), kLeastLearned);
+  Round round(std::nullopt);
+  round.WarmUp();
+  EXPECT_TRUE(round.judge.OnReports(absl::Minutes(11), round.signs));
+  round.BeginNext();
+  round.WarmUp();
+  EXPECT_EQ(round.judge.limit(), kLeastLearned);
 }
 
 // Steps of a second on average: with a tail, and with one so heavy that some take five minutes.
@@ -93,12 +103,13 @@ TEST(StallJudge, JobsWithHeavyTailsAreNotDisturbed) {
   std::lognormal_distribution<double> lognormal(-1, 1.5);
   std::uniform_real_distribution<double> uniform(0, 1);
   for (int job = 0; job < 1000; ++job) {
-    StallJudge judge(std::nullopt);
+    Round round(std::nullopt);
     for (int step = 0; step < 2000; ++step) {
       const double pareto = std::min(300.0, 0.3 * std::pow(1 - uniform(random), -1 / 1.2));
       const double seconds = job % 2 == 0 ? lognormal(random) : pareto;
-      judge.OnIdle(absl::ZeroDuration());
-      ASSERT_FALSE(judge.OnIdle(absl::Seconds(seconds))) << "job " << job << ", step " << step << ": " << seconds;
+      round.judge.OnReports(absl::ZeroDuration(), ++round.signs);
+      ASSERT_FALSE(round.judge.OnReports(absl::Seconds(seconds), round.signs))
+          << "job " << job << ", step " << step << ": " << seconds;
     }
   }
 }

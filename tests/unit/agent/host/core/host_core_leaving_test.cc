@@ -337,8 +337,11 @@ TEST_F(HostCoreTest, SigUsr2ThatNobodyHandlesAsksForAPicture) {
   ASSERT_EQ(Took<TakePicture>().size(), 1u) << "one at a time";
   EXPECT_EQ(Took<TakePicture>()[0].first_rank, 2);
   Forget();
-  core_.OnPicture(now_, {"rank 2: here", "rank 3: there"}, &effects_);
-  EXPECT_EQ(Took<Note>().back().text, "rank 3: there");
+  RankPicture stopped;
+  stopped.rank = 3;
+  stopped.state = 'T';
+  core_.OnPicture(now_, {stopped}, &effects_);
+  EXPECT_EQ(Took<Note>().back().text, "rank 3: it is stopped");
   core_.OnNotForwarded(now_, SIGUSR2, &effects_);
   EXPECT_EQ(Took<TakePicture>().size(), 1u);
 }

@@ -43,6 +43,20 @@ TEST(OutputPlan, ARankThatIsNotShownWritesToItsFileOrNowhere) {
   EXPECT_EQ(SinkOf(plan, 1, Streams::kOut, true), Sink::kNull);
 }
 
+TEST(OutputPlan, AWatchedStreamPassesThroughAsItIs) {
+  OutputPlan plan;
+  plan.piped = Streams::kErr;
+  EXPECT_EQ(SinkOf(plan, 0, Streams::kErr, false), Sink::kPipe);
+  EXPECT_EQ(SinkOf(plan, 0, Streams::kOut, false), Sink::kInherit);
+  EXPECT_FALSE(HasPrefix(plan, 0, Streams::kErr));
+  plan.tees = {Streams::kErr};
+  EXPECT_TRUE(HasPrefix(plan, 0, Streams::kErr));
+  EXPECT_FALSE(HasPrefix(plan, 0, Streams::kOut));
+  EXPECT_FALSE(HasPrefix(plan, 1, Streams::kErr));
+  plan.prefix_all = true;
+  EXPECT_TRUE(HasPrefix(plan, 1, Streams::kOut));
+}
+
 TEST(OutputPlan, APrefixForAllNeedsAPipe) {
   OutputPlan plan;
   plan.prefix_all = true;

@@ -1,0 +1,59 @@
+// Looks once a second which workers have shown a sign of life: output that passes through muster, a change of
+// their log files or of their heartbeat file, a touch of the node's progress file, or a large amount of bytes
+// written to anything, as a checkpoint is. Processor time is no sign: who waits for others may spin.
+//
+// The files may be on a network file system that does not answer. So a thread of its own looks, and nothing waits
+// for it: while it does not come back there is no look. The class lives on the loop thread.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "base/io/event_loop.h"
+
+namespace muster::host {
+
+inline constexpr absl::Duration kLookPeriod = absl::Seconds(1);
+// Written by a worker's first process within one look. Threads that report figures in the background write less,
+// and go on when the training does not.
+inline constexpr uint64_t kBusyBytes = 1024 * 1024;
+
+using ByteCount = std::shared_ptr<std::atomic<uint64_t>>;
+
+class ActivityWatch {
+ public:
+  struct Worker {
+    int local_rank = 0;
+    pid_t pid = 0;
+    std::vector<std::string> files;  // a change of one is a sign; it need not exist
+    std::vector<ByteCount> output;   // bytes of it that have passed through muster
+  };
+  // Called on the loop thread with the local ranks that have shown a sign since the last look.
+  using Looked = std::function<void(const std::set<int>& signs)>;
+
+  ActivityWatch(EventLoop* loop, Looked looked);
+  ~ActivityWatch();
+  ActivityWatch(const ActivityWatch&) = delete;
+  ActivityWatch& operator=(const ActivityWatch&) = delete;
+
+  // Errors: no thread could be created; there are no looks then.
+  absl::Status Start();
+  // progress_file: of the node, a sign of all workers; empty: none.
+  void BeginRound(std::vector<Worker> workers, std::string progress_file);
+  void EndRound();
+
+ private:
+  class State;
+  const std::shared_ptr<State> state_;
+};
+
+}  // namespace muster::host

@@ -1,0 +1,79 @@
+#include "base/picture/picture_message.h"
+
+#include <algorithm>
+#include <string>
+
+#include "base/text.h"
+
+namespace muster {
+namespace {
+
+const PythonThread* MainThread(const RankPicture& rank) {
+  const auto main = std::find_if(rank.python.begin(), rank.python.end(),
+                                 [](const PythonThread& thread) { return thread.is_main; });
+  return main == rank.python.end() ? nullptr : &*main;
+}
+
+void Fill(const RankPicture& rank, size_t most_frames, v1::RankPicture* message) {
+  message->set_pid(rank.pid);
+  message->set_ended(rank.ended);
+  message->set_program(CutUtf8(rank.program, kMostText));
+  message->set_state(std::string(1, rank.state));
+  message->set_waits_in(CutUtf8(rank.waits_in, kMostText));
+  message->set_threads(rank.threads);
+  message->set_missing(CutUtf8(rank.missing, kMostText));
+  message->set_idle_ms(absl::ToInt64Milliseconds(rank.idle));
+  const PythonThread* const main = MainThread(rank);
+  if (main == nullptr) return;
+  for (size_t i = 0; i < std::min(main->frames.size(), most_frames); ++i) {
+    v1::StackFrame* const frame = message->add_main_thread();
+    frame->set_function(CutUtf8(main->frames[i].function, kMostText));
+    frame->set_file(CutUtf8Front(main->frames[i].file, kMostText));  // the end of a path says more
+    frame->set_line(main->frames[i].line);
+  }
+}
+
+}  // namespace
+
+v1::NodePicture ToMessage(uint64_t number, int first_rank, const std::vector<RankPicture>& ranks) {
+  v1::NodePicture picture;
+  for (size_t frames = kMostFrames; frames > 0; frames /= 2) {
+    picture.Clear();
+    picture.set_number(number);
+    for (const RankPicture& rank : ranks) {
+      if (static_cast<size_t>(picture.ranks_size()) == kMostWorkers) break;
+      v1::RankPicture* const message = picture.add_ranks();
+      message->set_local_rank(rank.rank - first_rank);
+      Fill(rank, frames, message);
+    }
+    if (picture.ByteSizeLong() <= kMostPictureBytes) return picture;
+  }
+  while (picture.ByteSizeLong() > kMostPictureBytes) picture.mutable_ranks()->RemoveLast();
+  return picture;
+}
+
+std::vector<RankPicture> FromMessage(const v1::NodePicture& picture, int first_rank) {
+  std::vector<RankPicture> ranks;
+  for (const v1::RankPicture& message : picture.ranks()) {
+    RankPicture& rank = ranks.emplace_back();
+    rank.rank = first_rank + message.local_rank();
+    rank.pid = message.pid();
+    rank.ended = message.ended();
+    rank.program = message.program();
+    rank.state = message.state().empty() ? '?' : message.state()[0];
+    rank.waits_in = message.waits_in();
+    rank.threads = message.threads();
+    rank.missing = message.missing();
+    rank.idle = absl::Milliseconds(message.idle_ms());
+    if (message.main_thread().empty()) continue;
+    PythonThread& main = rank.python.emplace_back();
+    main.name = "MainThread";
+    main.is_main = true;
+    for (const v1::StackFrame& frame : message.main_thread()) {
+      main.frames.push_back({frame.function(), frame.file(), frame.line()});
+    }
+  }
+  return ranks;
+}
+
+}  // namespace muster

@@ -1,0 +1,77 @@
+"""A job that hangs: what is seen of it, what is done about it, and what is taken for none."""
+import pathlib
+import re
+import signal
+import sys
+import tempfile
+import unittest
+
+from cluster import ClusterTest, never, wait_until
+
+TIMEOUT = ["--hang-timeout", "5s"]
+# Shows signs of life, then hangs: rank 1 elsewhere than the others. In the next round all end with 0.
+HANGS = """
+import os, sys, time
+def wait():
+    while True: time.sleep(60)
+def elsewhere():
+    while True: time.sleep(60)
+if os.environ["TORCHELASTIC_RESTART_COUNT"] != "0": sys.exit(0)
+for step in range(15):
+    print("step", step, flush=True)
+    time.sleep(1)
+elsewhere() if os.environ["RANK"] == "1" else wait()
+"""
+# Prints nothing after its first seconds, and touches its heartbeat file.
+BEATS = """
+import os, time
+for step in range(15):
+    print("step", step, flush=True)
+    time.sleep(1)
+for beat in range(10):
+    open(os.environ["MUSTER_HEARTBEAT_FILE"], "a").write(".")
+    time.sleep(1)
+"""
+
+
+class Hang(ClusterTest):
+    def job(self, script, options=(), nodes=2, **more):
+        path = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory())) / "train.py"
+        path.write_text(script)
+        return self.cluster(nodes, nproc=1, program=[sys.executable, "-S", "-E", str(path)],
+                            options=[*TIMEOUT, *options], **more)
+
+    def test_the_round_fails_and_starts_again(self):
+        job = self.job(HANGS, ["--max-restarts", "1"]).start_all()
+        self.assertEqual({0: 0, 1: 0}, job.exit_codes())
+        self.assertTrue(job.nodes[0].said(r"no worker has shown a sign of life for 5s \(--hang-timeout\)"))
+
+    def test_without_restarts_the_report_says_that_it_hung(self):
+        job = self.job(HANGS, ["--max-restarts", "0"]).start_all()
+        codes = job.exit_codes()
+        self.assertEqual({codes[0]}, set(codes.values()))
+        self.assertIn(codes[0], (128 + signal.SIGABRT, 128 + signal.SIGKILL))
+        for node in job.nodes.values():
+            self.assertTrue(node.said(r"no worker has shown a sign of life for 5s"), node.name)
+
+    def test_it_may_be_reported_only(self):
+        job = self.job(HANGS, ["--on-hang", "report"]).start_all()
+        wait_until("the report", lambda: job.nodes[0].said("no worker has shown a sign of life"))
+        never("the end of a worker", lambda: job.nodes[0].said("stopping"))
+
+    def test_a_touch_of_the_heartbeat_file_is_a_sign_of_life(self):
+        job = self.job(BEATS, nodes=1)
+        node = job.start(0)
+        self.assertEqual(0, node.exit_code())
+        self.assertEqual([], node.said("sign of life"))
+
+    def test_output_passes_unchanged(self):
+        job = self.job("import sys; print('one'); print('two', end=''); print('three', file=sys.stderr)", nodes=1)
+        node = job.start(0)
+        self.assertEqual(0, node.exit_code())
+        self.assertEqual(["one", "two"], node.out().split())
+        self.assertTrue(re.search(r"^three$", node.err(), re.MULTILINE))
+
+
+if __name__ == "__main__":
+    unittest.main()
