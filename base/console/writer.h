@@ -32,10 +32,12 @@ inline constexpr absl::Duration kFlushLimit = absl::Seconds(2);
 inline constexpr absl::Duration kRetryOutput = absl::Seconds(1);  // pause after a failed write (a full disk)
 inline constexpr size_t kKeptWhileFailing = 64 * 1024;            // approximate bytes queued for a failing output
 
+using ByteCount = std::shared_ptr<std::atomic<uint64_t>>;
+
 // Who else gets what a worker's pipe carries.
 struct PipeTaps {
   std::shared_ptr<StderrTail> tail = nullptr;
-  std::shared_ptr<std::atomic<uint64_t>> bytes = nullptr;  // counts them
+  ByteCount bytes = nullptr;  // counts them
 };
 
 class Writer {

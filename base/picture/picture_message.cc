@@ -8,12 +8,6 @@
 namespace muster {
 namespace {
 
-const PythonThread* MainThread(const RankPicture& rank) {
-  const auto main = std::find_if(rank.python.begin(), rank.python.end(),
-                                 [](const PythonThread& thread) { return thread.is_main; });
-  return main == rank.python.end() ? nullptr : &*main;
-}
-
 void Fill(const RankPicture& rank, size_t most_frames, v1::RankPicture* message) {
   message->set_pid(rank.pid);
   message->set_ended(rank.ended);

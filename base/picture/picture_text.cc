@@ -29,11 +29,6 @@ std::string Place(const Frame& frame) {
   return absl::StrCat(FileName(frame.file), ":", frame.line, " (", frame.function, ")");
 }
 
-const PythonThread* MainThread(const RankPicture& rank) {
-  const bool known = !rank.python.empty() && rank.python.front().is_main && !rank.python.front().frames.empty();
-  return known ? &rank.python.front() : nullptr;
-}
-
 // The meaning of a letter in /proc/PID/stat, proc(5).
 const char* DescribeState(char state) {
   switch (state) {
@@ -140,9 +135,7 @@ std::vector<std::string> PictureLines(const std::vector<RankPicture>& ranks) {
   std::stable_partition(groups.begin(), groups.end(), [&suspects](const RankGroup& group) {
     return std::find(suspects.ranks.begin(), suspects.ranks.end(), group.ranks[0]->rank) != suspects.ranks.end();
   });
-  if (!suspects.ranks.empty()) {
-    lines.push_back(Describe(suspects));
-  }
+  if (!suspects.ranks.empty()) lines.push_back(Describe(suspects));
   const size_t most = kMaxPictureLines - lines.size();
   const size_t shown = groups.size() <= most ? groups.size() : most - 1;
   size_t room = most - shown - (shown < groups.size() ? 1 : 0);

@@ -2,6 +2,7 @@
 // Pure.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -39,5 +40,12 @@ struct RankPicture {
   absl::Duration idle = absl::ZeroDuration();  // since its last sign of life, as far as it is watched
   std::string missing;  // why there are no Python stacks, as a clause: "py-spy is not installed"
 };
+
+// Its main thread, if that has frames; else nullptr.
+inline const PythonThread* MainThread(const RankPicture& rank) {
+  const auto main = std::find_if(rank.python.begin(), rank.python.end(),
+                                 [](const PythonThread& thread) { return thread.is_main; });
+  return main == rank.python.end() || main->frames.empty() ? nullptr : &*main;
+}
 
 }  // namespace muster

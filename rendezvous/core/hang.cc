@@ -14,7 +14,8 @@
 namespace muster::rendezvous {
 namespace {
 
-bool IsAwaited(const Job& job, const Host& host) {
+// Whether its host counts for how long its workers have been silent, and says so.
+bool IsWatched(const Job& job, const Host& host) {
   return host.part.in_round && host.IsAttached() && job.Claims(host) && host.status.has_quiet_ms();
 }
 
@@ -31,23 +32,18 @@ void Hang::BeginRound() {
   sentence.reset();
 }
 
-std::optional<absl::Duration> ShortestQuiet(const Job& job) {
-  std::optional<absl::Duration> shortest;
+Silence SilenceOf(const Job& job) {
+  Silence silence{.shortest = absl::InfiniteDuration()};
   for (const auto& [id, host] : job.hosts) {
-    if (!host.part.in_round || host.part.succeeded || host.IsIdle()) continue;
-    const bool is_known = host.IsAttached() && job.Claims(host) && host.status.has_quiet_ms();
-    const absl::Duration quiet = is_known ? absl::Milliseconds(host.status.quiet_ms()) : absl::ZeroDuration();
-    shortest = std::min(shortest.value_or(quiet), quiet);
+    if (!host.part.in_round) continue;
+    if (job.Claims(host)) silence.signs = std::max(silence.signs, host.status.signs());
+    if (host.part.succeeded || host.IsIdle()) continue;
+    const bool watched = IsWatched(job, host);
+    const absl::Duration quiet = watched ? absl::Milliseconds(host.status.quiet_ms()) : absl::ZeroDuration();
+    silence.shortest = std::min(silence.shortest, quiet);
   }
-  return shortest;
-}
-
-int MostSigns(const Job& job) {
-  int most = 0;
-  for (const auto& [id, host] : job.hosts) {
-    if (host.part.in_round && job.Claims(host)) most = std::max(most, host.status.signs());
-  }
-  return most;
+  if (silence.shortest == absl::InfiniteDuration()) silence.shortest = absl::ZeroDuration();
+  return silence;
 }
 
 std::string DescribeSilence(const Job& job) {
@@ -57,7 +53,7 @@ std::string DescribeSilence(const Job& job) {
 
 bool AllHaveAnswered(const Job& job) {
   return std::all_of(job.hosts.begin(), job.hosts.end(), [&job](const auto& entry) {
-    return !IsAwaited(job, entry.second) || HasAnswered(job, entry.second);
+    return !IsWatched(job, entry.second) || HasAnswered(job, entry.second);
   });
 }
 

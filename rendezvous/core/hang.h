@@ -37,14 +37,15 @@ struct Hang {
   BootTime sentenced_at = absl::InfinitePast();
 };
 
-// Of the member that has been quiet for the shortest time; zero if a member is starting, cut off, or not watched;
-// nullopt: no worker of the round lives any more.
-std::optional<absl::Duration> ShortestQuiet(const Job& job);
+struct Silence {
+  // Of the member that has been quiet for the shortest time. Zero if a member is starting, cut off, or not
+  // watched, or if no worker of the round lives any more.
+  absl::Duration shortest = absl::ZeroDuration();
+  int signs = 0;  // of life: of the member that has seen most of them in this round
+};
+Silence SilenceOf(const Job& job);
 
 std::string DescribeSilence(const Job& job);
-
-// Of the member that has seen most signs of life in this round.
-int MostSigns(const Job& job);
 
 // Whether all members have answered the open question.
 bool AllHaveAnswered(const Job& job);

@@ -303,10 +303,13 @@ void Coordinator::MakeRound(BootTime now, const std::vector<Candidate>& members,
 
 // ---- running and draining -----------------------------------------------------------------------------------
 
-// Whether it hangs shows on each tick; what follows is a failure on the node that ends a rank.
+// Whether it hangs shows on each tick; what follows is a failure on the node that ends a rank. If nothing is a
+// hang, it does not look at the hosts, of which there may be thousands.
 void Coordinator::WatchForHang(BootTime now, Effects* out) {
+  if (job_.options.hang_timeout == absl::InfiniteDuration()) return;
   Hang& hang = job_.hang;
-  const bool stalls = hang.judge.OnReports(ShortestQuiet(job_).value_or(absl::ZeroDuration()), MostSigns(job_));
+  const Silence silence = SilenceOf(job_);
+  const bool stalls = hang.judge.OnReports(silence.shortest, silence.signs);
   if (hang.sentence) return;
   if (!stalls) {
     if (std::exchange(hang.question, 0) != 0) Say(Severity::kInfo, "the workers show signs of life again", out);

@@ -14,19 +14,12 @@ void HangWatch::BeginRound(BootTime now, const v1::Round& round, int workers) {
   round_ = round.id();
   first_rank_ = round.first_rank();
   hang_is_ended_ = false;
-  live_.clear();
-  for (int local_rank = 0; local_rank < workers; ++local_rank) live_.insert(local_rank);
   if (watches_) clock_.BeginRound(now, workers);
 }
 
 void HangWatch::EndRound() {
   clock_.EndRound();
   picture_.Clear();
-}
-
-void HangWatch::OnEnded(int local_rank) {
-  live_.erase(local_rank);
-  clock_.OnEnded(local_rank);
 }
 
 void HangWatch::AskedBySignal(Effects* out) {
@@ -42,19 +35,15 @@ void HangWatch::Take(Effects* out) {
 void HangWatch::OnDirective(const v1::HostDirective& directive, Effects* out) {
   asked_ = directive.picture();
   if (asked_ != picture_.number()) picture_.Clear();
-  if (asked_ != 0 && asked_ != taken_for_ && !is_taken_) {
-    taken_for_ = asked_;
-    Take(out);
-  }
+  if (asked_ != picture_.number()) Take(out);
   if (directive.has_hang() && Same(directive.hang().round(), round_)) EndHung(directive.hang(), out);
 }
 
 // The coordinator names a worker of this node. If that one has ended already, as the others wait for in vain, the
 // round is made to fail by another one.
 void HangWatch::EndHung(const v1::Hang& hang, Effects* out) {
-  if (live_.empty() || std::exchange(hang_is_ended_, true)) return;
-  const int named = hang.rank() - first_rank_;
-  out->push_back(EndHungWorker{live_.count(named) > 0 ? named : *live_.begin(), hang.why()});
+  const std::optional<int> ended = clock_.LiveOne(hang.rank() - first_rank_);
+  if (ended && !std::exchange(hang_is_ended_, true)) out->push_back(EndHungWorker{*ended, hang.why()});
 }
 
 bool HangWatch::OnPicture(std::vector<RankPicture> ranks, Effects* out) {
@@ -67,7 +56,6 @@ bool HangWatch::OnPicture(std::vector<RankPicture> ranks, Effects* out) {
   }
   out->push_back(KeepPicture{PictureText(ranks)});
   if (asked_ == 0) return false;
-  taken_for_ = asked_;
   picture_ = ToMessage(asked_, first_rank_, ranks);
   return true;
 }

@@ -23,7 +23,7 @@ class HangWatch {
   void BeginRound(BootTime now, const v1::Round& round, int workers);
   void EndRound();
   void OnLook(BootTime now, const std::set<int>& signs) { clock_.OnLook(now, signs); }
-  void OnEnded(int local_rank);  // its first process
+  void OnEnded(int local_rank) { clock_.OnEnded(local_rank); }  // its first process
   void OnSuspended(bool suspended) { clock_.OnSuspended(suspended); }
 
   void AskedBySignal(Effects* out);
@@ -41,12 +41,10 @@ class HangWatch {
   IdleClock clock_;
   v1::RoundId round_;
   int first_rank_ = 0;
-  std::set<int> live_;          // local ranks
   bool is_taken_ = false;       // an answer to TakePicture is awaited
   bool by_signal_ = false;      // it is for the log of this node
   uint64_t asked_ = 0;          // the coordinator's number; 0: it asks nothing
-  uint64_t taken_for_ = 0;      // the number for which the picture is taken, or was
-  v1::NodePicture picture_;     // the coordinator's
+  v1::NodePicture picture_;     // the answer to that number, once it is there
   bool hang_is_ended_ = false;  // in this round
 };
 

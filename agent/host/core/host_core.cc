@@ -13,19 +13,20 @@
 namespace muster::host {
 namespace {
 
-// SIGTSTP: a host with a lease must go on running, so only its workers are suspended.
-void Suspend(bool leased, bool has_workers, bool shell_can_continue, Effects* out) {
+// SIGTSTP: a host with a lease must go on running, so only its workers are suspended. False: nothing is.
+bool Suspend(bool leased, bool has_workers, bool shell_can_continue, Effects* out) {
   if (!leased && !shell_can_continue) {  // the kernel ignores SIGTSTP for an orphaned process group, too
     Say(Severity::kInfo, "SIGTSTP (Ctrl-Z) is ignored: there is no shell here that could continue muster", out);
-    return;
+    return false;
   }
   if (has_workers) out->push_back(SignalWorkers{SIGSTOP});
   if (!leased) {
     out->push_back(StopSelf{});
-    return;
+    return true;
   }
   Say(Severity::kInfo,
       "workers suspended; muster itself keeps running, because its lease would end; SIGCONT continues them", out);
+  return true;
 }
 
 }  // namespace
@@ -358,9 +359,7 @@ void HostCore::OnWallClock(BootTime now, absl::Time wall, Effects* out) {
 void HostCore::OnSuspend(BootTime now, bool shell_can_continue, Effects* out) {
   if (options_.leave_signals.count(SIGTSTP) > 0) return OnSignal(now, SIGTSTP, out);
   if (finished_) return;
-  const bool has_workers = round_.live_workers() > 0;
-  if (has_workers && (leased() || shell_can_continue)) hang_watch_.OnSuspended(true);
-  Suspend(leased(), has_workers, shell_can_continue, out);
+  if (Suspend(leased(), round_.live_workers() > 0, shell_can_continue, out)) hang_watch_.OnSuspended(true);
 }
 
 bool HostCore::MeansLeave(int signal) const {

@@ -38,6 +38,13 @@ std::optional<absl::Duration> IdleClock::Shortest() const {
   return shortest;
 }
 
+std::optional<int> IdleClock::LiveOne(int local_rank) const {
+  const auto index = static_cast<size_t>(local_rank);
+  if (index < workers_.size() && workers_[index].lives) return local_rank;
+  const auto first = std::find_if(workers_.begin(), workers_.end(), [](const Worker& one) { return one.lives; });
+  return first == workers_.end() ? std::nullopt : std::optional(static_cast<int>(first - workers_.begin()));
+}
+
 absl::Duration IdleClock::Of(int local_rank) const {
   const auto index = static_cast<size_t>(local_rank);
   return index < workers_.size() ? workers_[index].idle : absl::ZeroDuration();

@@ -30,6 +30,8 @@ class IdleClock {
   std::optional<absl::Duration> Shortest() const;
   int signs() const { return signs_; }      // looks of this round that found one
   absl::Duration Of(int local_rank) const;  // zero: not known
+  // The given worker if it lives, else the first one that does; nullopt: none lives.
+  std::optional<int> LiveOne(int local_rank) const;
 
  private:
   struct Worker {

@@ -230,23 +230,22 @@ std::shared_ptr<StderrTail> WorkerOutput::ErrorTail(int local_rank) const {
 
 std::string WorkerOutput::PicturePath() const { return attempt_.empty() ? "" : attempt_ + "/picture.txt"; }
 
-WorkerOutput::Signs WorkerOutput::SignsOf(int local_rank) const {
-  Signs signs;
-  for (const auto& bytes : bytes_[static_cast<size_t>(local_rank)]) {
-    if (bytes != nullptr) signs.bytes.push_back(bytes);
-  }
-  for (size_t i = 0; i < std::size(kStreams); ++i) {
-    const Sink sink = SinkOf(plan_, local_rank, kStreams[i], /*files=*/!attempt_.empty());
-    if (sink != Sink::kFile && sink != Sink::kShownFile) continue;
-    signs.files.push_back(AttemptFolder(local_rank) + "/" + kNames[i] + ".log");
-  }
-  return signs;
+std::string WorkerOutput::FileOf(int local_rank, size_t stream) const {
+  const Sink sink = SinkOf(plan_, local_rank, kStreams[stream], /*files=*/!attempt_.empty());
+  const bool file = sink == Sink::kFile || sink == Sink::kShownFile;
+  return file ? AttemptFolder(local_rank) + "/" + kNames[stream] + ".log" : "";
 }
 
-std::string WorkerOutput::ErrorOutput(int local_rank) const {
-  const Sink sink = SinkOf(plan_, local_rank, Streams::kErr, /*files=*/!attempt_.empty());
-  const bool file = sink == Sink::kFile || sink == Sink::kShownFile;
-  return file ? AttemptFolder(local_rank) + "/" + kNames[1] + ".log" : "";
+std::string WorkerOutput::ErrorOutput(int local_rank) const { return FileOf(local_rank, 1); }
+
+WorkerOutput::Signs WorkerOutput::SignsOf(int local_rank) const {
+  Signs signs;
+  for (size_t stream = 0; stream < std::size(kStreams); ++stream) {
+    const ByteCount& bytes = bytes_[static_cast<size_t>(local_rank)][stream];
+    if (bytes != nullptr) signs.bytes.push_back(bytes);
+    if (std::string file = FileOf(local_rank, stream); !file.empty()) signs.files.push_back(std::move(file));
+  }
+  return signs;
 }
 
 }  // namespace muster::host

@@ -6,8 +6,6 @@
 #pragma once
 
 #include <array>
-#include <atomic>
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -66,7 +64,7 @@ class WorkerOutput {
   std::shared_ptr<StderrTail> ErrorTail(int local_rank) const;
   // What shows that the worker writes: the bytes that have passed through muster, and files, which may be absent.
   struct Signs {
-    std::vector<std::shared_ptr<std::atomic<uint64_t>>> bytes = {};
+    std::vector<ByteCount> bytes = {};
     std::vector<std::string> files = {};
   };
   Signs SignsOf(int local_rank) const;  // after Spawned
@@ -87,6 +85,7 @@ class WorkerOutput {
   static absl::Status ReserveAll(const std::vector<WorkerStreams>& workers);
   static Opened OpenAttempt(LogFiles* files, const OutputPlan& plan, uint32_t restart_count, int slots);
   Opened OpenInTime(uint32_t restart_count, absl::Duration limit);
+  std::string FileOf(int local_rank, size_t stream) const;  // of standard output (0) or error (1); empty: none
   void HandOver(int local_rank, int out_fd, Stream* stream);
 
   OutputPlan plan_;
@@ -104,8 +103,8 @@ class WorkerOutput {
   int node_rank_ = 0;
   std::vector<WorkerStreams> streams_;
   std::array<std::shared_ptr<FilteredLines>, 2> filtered_;
-  std::vector<std::array<std::shared_ptr<std::atomic<uint64_t>>, 2>> bytes_;  // by local rank; for pipes only
-  std::vector<std::shared_ptr<StderrTail>> tails_;                            // by local rank; for pipes only
+  std::vector<std::array<ByteCount, 2>> bytes_;                       // by local rank; for pipes only
+  std::vector<std::shared_ptr<StderrTail>> tails_;                    // by local rank; for pipes only
   std::vector<std::array<std::shared_ptr<RedrawLimit>, 2>> redraws_;  // by local rank: for pipes, for files
 };
 

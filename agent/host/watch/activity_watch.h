@@ -8,7 +8,6 @@
 
 #include <sys/types.h>
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -18,6 +17,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "base/console/writer.h"
 #include "base/io/event_loop.h"
 
 namespace muster::host {
@@ -26,8 +26,6 @@ inline constexpr absl::Duration kLookPeriod = absl::Seconds(1);
 // Written by a worker's first process within one look. Threads that report figures in the background write less,
 // and go on when the training does not.
 inline constexpr uint64_t kBusyBytes = 1024 * 1024;
-
-using ByteCount = std::shared_ptr<std::atomic<uint64_t>>;
 
 class ActivityWatch {
  public:

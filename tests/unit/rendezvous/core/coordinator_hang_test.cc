@@ -58,6 +58,14 @@ class HangTest : public ::testing::Test {
     c_.Pass(kTick, {});
   }
 
+  // b has ended the worker, and says so.
+  void EndTheRound() {
+    c_.Fail("b", 134);
+    for (const char* name : {"a", "b"}) c_.Apply(name);
+    c_.Phase("b", v1::PHASE_READY);
+    c_.Pass(absl::Seconds(5), {"a", "b"});
+  }
+
   Cluster c_;
 };
 
@@ -130,10 +138,7 @@ TEST_F(HangTest, ASignOfLifeMeanwhileEndsTheMatter) {
 TEST_F(HangTest, TheNextRoundWarmsUpAnew) {
   BeQuiet(kLimit + absl::Seconds(1));
   c_.At("a").status.set_signs(kWarmUpSigns - 1);  // as its host counts them in the next round
-  c_.Fail("b", 134);
-  for (const char* name : {"a", "b"}) c_.Apply(name);
-  c_.Phase("b", v1::PHASE_READY);
-  c_.Pass(absl::Seconds(5), {"a", "b"});
+  EndTheRound();
   ASSERT_EQ(c_.state(), State::kRunning);
   BeQuiet(kLimit + absl::Seconds(1));
   EXPECT_EQ(c_.Told("a").picture(), 0u);
@@ -167,10 +172,7 @@ TEST_F(StoppedHangTest, TheJobEndsThoughRestartsAreLeft) {
   BeQuiet(kLimit + absl::Seconds(1));
   Answer("a");
   Answer("b", 1);
-  c_.Fail("b", 134);
-  for (const char* name : {"a", "b"}) c_.Apply(name);
-  c_.Phase("b", v1::PHASE_READY);
-  c_.Pass(absl::Seconds(5), {"a", "b"});
+  EndTheRound();
   ASSERT_TRUE(c_.core().verdict().has_value());
   EXPECT_EQ(c_.core().verdict()->exit_code(), 134);
   EXPECT_THAT(c_.core().verdict()->reason(), HasSubstr("--on-hang stop"));

@@ -4,13 +4,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "base/io/temporary_folder.h"
+#include "tests/unit/test_folder.h"
 
 namespace muster::host {
 namespace {
@@ -20,18 +19,13 @@ constexpr absl::Duration kLimit = absl::Seconds(20);  // only a hang reaches it
 class ActivityWatchTest : public testing::Test {
  protected:
   void SetUp() override {
-    const auto folder = MakeFolderIn(TemporaryFolder(), "muster-test-");
-    ASSERT_TRUE(folder.ok());
-    folder_ = *folder;
     ASSERT_TRUE(watch_.Start().ok());
     for (int local_rank = 0; local_rank < 2; ++local_rank) {
       bytes_.push_back(std::make_shared<std::atomic<uint64_t>>(0));
       workers_.push_back({local_rank, getpid(), {File(local_rank)}, {bytes_.back()}});
     }
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  std::string File(int local_rank) const { return folder_ + "/heartbeat-" + std::to_string(local_rank); }
+  std::string File(int local_rank) const { return folder_ / ("heartbeat-" + std::to_string(local_rank)); }
   static void Touch(const std::string& path) { std::ofstream(path, std::ios::app) << "x"; }
 
   // What the next look finds. The first one after BeginRound has seen all that was there before.
@@ -46,7 +40,7 @@ class ActivityWatchTest : public testing::Test {
 
   EventLoop loop_;
   std::optional<std::set<int>> looked_;
-  std::string folder_;
+  TestFolder folder_;
   std::vector<ByteCount> bytes_;
   std::vector<ActivityWatch::Worker> workers_;
   ActivityWatch watch_{&loop_, [this](const std::set<int>& signs) {
@@ -66,7 +60,7 @@ TEST_F(ActivityWatchTest, OutputAndHeartbeatFilesAreSignsOfTheirWorker) {
 }
 
 TEST_F(ActivityWatchTest, TheProgressFileIsASignOfAll) {
-  const std::string progress = folder_ + "/progress";
+  const std::string progress = folder_ / "progress";
   Touch(progress);
   watch_.BeginRound(workers_, progress);
   EXPECT_EQ(Look(), std::set<int>());
@@ -78,7 +72,7 @@ TEST_F(ActivityWatchTest, TheProgressFileIsASignOfAll) {
 TEST_F(ActivityWatchTest, ACheckpointThatIsBeingWrittenIsASign) {
   watch_.BeginRound(workers_, "");
   Look();
-  std::ofstream(folder_ + "/checkpoint") << std::string(2 * kBusyBytes, 'x');
+  std::ofstream(folder_ / "checkpoint") << std::string(2 * kBusyBytes, 'x');
   EXPECT_EQ(Look(), std::set<int>({0, 1}));
   EXPECT_EQ(Look(), std::set<int>());
 }
