@@ -1,6 +1,7 @@
-"""A training on gloo that hangs in its first round, in the given way, and goes on from its checkpoint in the next one.
+"""A training that hangs in its first round, in the given way, and goes on from its checkpoint in the next one.
 
-hanging.py WAY FOLDER: FOLDER gets the checkpoint, and the moment at which the hang began. The last line is the result.
+hanging.py WAY FOLDER [gloo|nccl]: FOLDER gets the checkpoint, and the moment at which the hang began. The last line is
+the result. With nccl the ranks share the GPUs that there are.
 """
 import os
 import pathlib
@@ -14,6 +15,8 @@ import torch.distributed as dist
 
 STEPS, HANG_STEP, STEP_S = 66, 60, 0.25
 way, folder = sys.argv[1], pathlib.Path(sys.argv[2])
+backend = sys.argv[3] if len(sys.argv) > 3 else "gloo"
+device = "cpu"
 checkpoint = folder / "checkpoint.pt"
 
 
@@ -40,7 +43,13 @@ def stop():
 
 
 def receive_from(other):
-    dist.recv(torch.zeros(1), src=other)
+    dist.recv(torch.zeros(1, device=device), src=other)
+    wait_for_device()
+
+
+def wait_for_device():
+    if device != "cpu":
+        torch.cuda.synchronize()
 
 
 def hang(rank):
@@ -56,7 +65,17 @@ def hang(rank):
     {"sleep": sleep, "spin": spin, "stop": stop, "pipe": wait_on_pipe}.get(way, lambda: None)()
 
 
-dist.init_process_group("gloo")
+def take_a_device():
+    """NCCL refuses two ranks of one host on one GPU, so each rank is a host of its own for it."""
+    os.environ["NCCL_HOSTID"] = os.environ["RANK"]
+    number = int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count()
+    torch.cuda.set_device(number)
+    return f"cuda:{number}"
+
+
+if backend == "nccl":
+    device = take_a_device()
+dist.init_process_group(backend)
 rank = dist.get_rank()
 state = torch.load(checkpoint) if checkpoint.exists() else {"step": 0, "loss": torch.tensor([1.0])}
 for step in range(state["step"], STEPS):
@@ -64,9 +83,9 @@ for step in range(state["step"], STEPS):
     if step == HANG_STEP and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0" and way != "none":
         (folder / f"hung-{rank}").write_text(str(time.time()))
         hang(rank)
-    total = torch.tensor([rank + 1.0])
+    total = torch.tensor([rank + 1.0], device=device)
     dist.all_reduce(total)
-    state = {"step": step + 1, "loss": state["loss"] * 0.9 + total / 100}
+    state = {"step": step + 1, "loss": state["loss"] * 0.9 + total.cpu() / 100}
     os.write(1, f"rank {rank} step {step}\n".encode())
     if rank == 0:
         torch.save(state, folder / "next.pt")

@@ -6,20 +6,24 @@ import time
 import unittest
 
 import cluster
+import torch
 
 SCRIPT = cluster.ROOT / "tests/torch/hanging.py"
 TIMEOUT_S = 10.0
 SLACK_S = 2.0
 
 
-class Hangs(unittest.TestCase):
-    undisturbed = []  # the loss of a job that does not hang, computed once
+class Hanging(unittest.TestCase):
+    """What the tests of both backends share."""
+    backend = "gloo"
+    undisturbed = {}  # by backend: the loss of a job that does not hang, computed once
 
     def job(self, way):
         job = cluster.Cluster(2, SCRIPT, options=["--hang-timeout", f"{TIMEOUT_S:g}s", "--max-restarts", "1"])
         self.addCleanup(job.close)
         job.arguments[1] = "4"
-        job.arguments += [way, str(job.path)]
+        job.arguments[2:2] = ["--log-dir", str(job.path / "logs")]
+        job.arguments += [way, str(job.path), self.backend]
         return job
 
     def loss(self, job):
@@ -28,13 +32,13 @@ class Hangs(unittest.TestCase):
         return found[0][1]
 
     def expected_loss(self):
-        if not self.undisturbed:
+        if self.backend not in self.undisturbed:
             job = self.job("none")
             job.start_all()
             self.assertEqual(job.exit_codes(), {0: 0, 1: 0}, job.output())
             self.assertFalse(job.find("--hang-timeout"), job.output())
-            self.undisturbed.append(self.loss(job))
-        return self.undisturbed[0]
+            self.undisturbed[self.backend] = self.loss(job)
+        return self.undisturbed[self.backend]
 
     def check(self, way, suspect):
         job = self.job(way)
@@ -43,14 +47,18 @@ class Hangs(unittest.TestCase):
         seen = time.time()
         began = max(float(path.read_text()) for path in job.path.glob("hung-*"))
         self.assertLessEqual(seen - began, TIMEOUT_S + SLACK_S + 1, "one second: between two looks for signs of life")
+        self.assertGreater(seen - began, TIMEOUT_S - 2, "not before: two seconds from the last output to the hang")
         self.assertEqual(job.exit_codes(), {0: 0, 1: 0}, job.output())
         self.assertTrue(job.find(suspect), job.output())
         self.assertEqual(self.loss(job), self.expected_loss())
+        return job
 
     def line_of(self, text):
         lines = SCRIPT.read_text().splitlines()
         return next(number for number, line in enumerate(lines, 1) if text in line)
 
+
+class Hangs(Hanging):
     def test_a_rank_that_sleeps_is_named(self):
         self.check("sleep", rf"suspect: rank 5: it stands elsewhere.*hanging.py:{self.line_of('time.sleep(1000)')}")
 
@@ -75,7 +83,31 @@ class Hangs(unittest.TestCase):
         self.check("deadlock", rf"suspects: ranks 2-3: they stand elsewhere.*hanging.py:{self.line_of('dist.recv(')}")
 
     def test_a_loader_in_which_all_ranks_wait_is_shown(self):
-        self.check("loader", rf"no rank differs from the others|hanging.py:{self.line_of('queue.Queue().get()')}")
+        job = self.check("loader", r"no rank differs from the others")
+        self.assertTrue(job.find(rf"8 ranks \(0-7\): in get, called at hanging.py:{self.line_of('queue.Queue().get()')}"),
+                        job.output())
+
+
+@unittest.skipUnless(torch.cuda.is_available(), "there is no GPU")
+class HangsOnGpus(Hanging):
+    """With NCCL, whose waiters spin."""
+    backend = "nccl"
+
+    def test_a_rank_that_sleeps_is_named(self):
+        job = self.check("sleep",
+                         rf"suspect: rank 5: it stands elsewhere.*hanging.py:{self.line_of('time.sleep(1000)')}")
+        recorded = {path.name: path.stat().st_size for path in job.path.glob("logs/*/attempt_0/nccl_trace_rank_*")}
+        self.assertEqual({f"nccl_trace_rank_{rank}" for rank in range(8)}, set(recorded), "flight recorders")
+        self.assertGreater(min(recorded.values()), 1000)
+
+    def test_a_rank_that_spins_is_named(self):
+        self.check("spin", r"suspect: rank 5: it stands elsewhere.*hanging.py:\d+ \(spin\)")
+
+    def test_a_stopped_rank_is_named(self):
+        self.check("stop", r"suspect: rank 5: it is stopped")
+
+    def test_two_ranks_that_wait_for_each_other_are_named(self):
+        self.check("deadlock", r"suspects: ranks 2-3: they stand elsewhere.*hanging.py:\d+ \(")
 
 
 if __name__ == "__main__":
