@@ -62,7 +62,8 @@ void Conduct::CheckSilentAgent(AgentProcess* agent) {
   CheckAt(Longer(std::max(scenario_.limits.lease / 2, first_word)) + kSlack, [this, host, agent, since] {
     const bool silent = agent->alive && agent->frozen > 0 && agent->frozen_since <= since;
     if (!silent || !RanSince(*host, since) || host->finish.has_value()) return;
-    if (host->agent == agent) {
+    // In a container of its own the next agent comes when its sidecar has seen the end of this one.
+    if (host->agent == agent && (host->link_open || !host->split())) {
       return Fail(9,
                   absl::StrCat(agent->name, " has been silent for more than half a lease, and is not replaced"));
     }

@@ -38,6 +38,7 @@ void HostShell::Drive(HostProcess* host) {
 void HostShell::Tick(HostProcess* host) {
   workers_->CollectEnded(host);
   LookAtDeadline(host);
+  hangs_->Look(host);
   const absl::Time wall = host->machine->WallAt(env_->now());
   host->Feed(&host::HostCore::OnWallClock, wall);
   host->Feed(&host::HostCore::OnTick);
@@ -69,6 +70,10 @@ void HostShell::CarryOut(HostProcess* host, const host::Effect& effect) {
     sweeps_->Signal(host, e->signal);
   } else if (const auto* e = std::get_if<host::StopWorkers>(&effect)) {
     sweeps_->Signal(host, e->signal);
+  } else if (const auto* e = std::get_if<host::TakePicture>(&effect)) {
+    hangs_->TakePicture(host, e->first_rank);
+  } else if (const auto* e = std::get_if<host::EndHungWorker>(&effect)) {
+    hangs_->EndWorker(host, e->local_rank);
   } else if (std::holds_alternative<host::Sweep>(effect)) {
     sweeps_->Sweep(host);
   } else if (std::holds_alternative<host::GatherRoundOutput>(effect)) {

@@ -5,19 +5,21 @@
 #include <optional>
 
 #include "tests/simulation/agent_shell.h"
+#include "tests/simulation/hangs.h"
 #include "tests/simulation/sidecars.h"
 
 namespace muster::simulation {
 
 class HostShell {
  public:
-  HostShell(Environment* env, Cluster* cluster, Execution* execution, Workers* workers, Sweeps* sweeps,
-            Deaths* deaths, AgentShell* agent_shell, Sidecars* sidecars, Checks* checks)
+  HostShell(Environment* env, Cluster* cluster, Execution* execution, Workers* workers, Hangs* hangs,
+            Sweeps* sweeps, Deaths* deaths, AgentShell* agent_shell, Sidecars* sidecars, Checks* checks)
       : scenario_(env->scenario()),
         env_(env),
         cluster_(cluster),
         execution_(execution),
         workers_(workers),
+        hangs_(hangs),
         sweeps_(sweeps),
         deaths_(deaths),
         agent_shell_(agent_shell),
@@ -48,6 +50,7 @@ class HostShell {
   Cluster* cluster_;
   Execution* execution_;
   Workers* workers_;
+  Hangs* hangs_;
   Sweeps* sweeps_;
   Deaths* deaths_;
   AgentShell* agent_shell_;

@@ -67,6 +67,8 @@ class Invariants {
   void OnExec(const WorkerProcess& worker);
   void OnDeath(const WorkerProcess& worker, const host::Ending& ending, bool by_itself);
   void OnExempt(const WorkerProcess& worker);  // it executes on, but counts as ended
+  // A rank of the round is to end because the round hangs. It counts as failed, also if nothing can end the rank.
+  void OnSentence(const RoundKey& round);
   void OnStartFailure(const WorkerProcess& worker, int exit_code);
   void OnSignal(const HostProcess& host, int signal);
   void OnSparedKilled(const WorkerProcess& training);
@@ -156,6 +158,7 @@ class Invariants {
   std::map<int, CoordinatorRecord> coordinators_;
   std::map<RoundKey, int> executing_;  // workers by round, all machines
   std::set<int> failure_codes_;
+  bool hung_ = false;  // some round was ended for a hang
   std::set<RoundKey> invented_;
   bool forgot_ = false;  // a coordinator restarted without any memory of earlier rounds
   bool verdict_announced_ = false;

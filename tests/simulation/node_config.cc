@@ -50,6 +50,8 @@ v1::NodeConfig MakeConfig(const Scenario& scenario, int place, const Machine& ma
   c.set_restart_delay_ms(scenario.policy.restart_delay / kMillisecond);
   c.set_watches_progress(scenario.workers.progress_within > 0);
   c.set_join_settle_ms(scenario.policy.join_settle / kMillisecond);
+  c.set_hang_timeout_ms(scenario.hangs.timeout / kMillisecond);
+  if (scenario.hangs.stops_job) c.set_on_hang(v1::NodeConfig::ON_HANG_STOP);
   c.set_lease_ms(scenario.limits.lease / kMillisecond);
   c.set_reconnect_grace_ms(scenario.limits.reconnect_grace / kMillisecond);
   c.set_join_timeout_ms(scenario.limits.join_timeout / kMillisecond);

@@ -100,6 +100,9 @@ struct WorkerProcess {
   WorkerProcess* parent = nullptr;
   // Training that a wrapper runs as a child in its session. SIGTERM ends the wrapper at once.
   WorkerProcess* training = nullptr;
+  bool mute = false;             // shows no sign of life, whatever it does
+  bool hangs = false;            // its round does: it never ends by itself
+  bool is_reason = false;        // for that
   int stop_signal = 0;           // the stop signal that it got while it lived
   bool training_spared = false;  // the wrapper has ended and the host waits for the training
 };
@@ -209,6 +212,7 @@ struct HostProcess : Process {
     bool preflight_runs = false;
     uint64_t preflights = 0;  // started, of setups and preflights
     bool is_set_up = false;
+    int signs = 0;  // looks that found a sign of life of the round's workers
     std::deque<std::pair<WorkerProcess*, host::Ending>> unreaped;
   } shell;
   // What faults, the platform and coordinators have done to it.

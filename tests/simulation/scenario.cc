@@ -38,6 +38,7 @@ constexpr const char* kFaultNames[kFaultKinds] = {
 };
 
 constexpr Micros kLongestLookup = 2 * kSecond;  // the agent's limit
+constexpr int kMostWatched = 16;                // nodes of jobs that are watched for hangs: each look looks at all
 constexpr int64_t kWorstDriftPpm = 5000;        // 0.5 %; 1 % between two clocks, the lease's margin
 
 int& Weight(Scenario& s, Fault fault) { return s.faults.weight[static_cast<int>(fault)]; }
@@ -159,6 +160,16 @@ void DrawEnds(Prng prng, Scenario& s) {
   s.clocks.wall_skew = prng.Chance(50) ? 0 : prng.Skewed(10 * kMillisecond, 5 * kSecond);
 }
 
+// From its own stream. Where only agents die, nothing hangs, and nobody may be accused of it.
+void DrawHangs(Prng prng, Scenario& s) {
+  if (s.job.nodes > kMostWatched || !prng.Chance(15)) return;
+  s.hangs.mute_percent = prng.Chance(50) ? static_cast<int>(prng.Between(10, 90)) : 0;
+  s.hangs.timeout = prng.Between(1, 8) * kSecond;
+  s.hangs.phases_percent = static_cast<int>(prng.Between(0, 100));
+  s.hangs.stops_job = prng.Chance(10);
+  if (!s.faults.only_agents_die) s.hangs.percent = static_cast<int>(prng.Between(0, 100));
+}
+
 // Deferred decisions, as in very large jobs, for a job of any size.
 void DrawDeferral(Prng prng, Scenario& s) {
   if (!prng.Chance(15)) return;
@@ -208,6 +219,7 @@ Scenario DrawScenario(uint64_t seed, bool with_liars) {
   Prng wrappers(seed ^ 0x5E11);
   s.workers.wrappers_percent = wrappers.Chance(30) ? static_cast<int>(wrappers.Between(1, 100)) : 0;
   DrawDeferral(Prng(seed ^ 0xDEFE2), s);
+  DrawHangs(Prng(seed ^ 0x4A26), s);
   return s;
 }
 
@@ -239,6 +251,11 @@ std::string Describe(const Scenario& s) {
   if (s.deadline.at > 0) {
     absl::StrAppendFormat(&out, " deadline %dms, left %dms before, skew %dms,", s.deadline.at / kMillisecond,
                           s.deadline.stop_before / kMillisecond, s.clocks.wall_skew / kMillisecond);
+  }
+  if (s.hangs.timeout > 0) {
+    absl::StrAppendFormat(&out, " hang timeout %dms%s, %d%% hang, %d%% are silent for a while,",
+                          s.hangs.timeout / kMillisecond, s.hangs.stops_job ? " (stop)" : "", s.hangs.percent,
+                          s.hangs.phases_percent);
   }
   if (s.troubles.slow_agents > 0)
     absl::StrAppendFormat(&out, " agents start within %dms,", s.troubles.slow_agents / kMillisecond);

@@ -113,6 +113,15 @@ struct WorkerHabits {
   int late_forks_percent = 0;     // share of swept processes that forked just before
 };
 
+// Rounds that show no sign of life for a time.
+struct HangHabits {
+  Micros timeout = 0;      // --hang-timeout; 0: off
+  bool stops_job = false;  // --on-hang stop, else restart
+  int mute_percent = 0;    // share of the workers that never show a sign
+  int percent = 0;         // share of the rounds of the fault phase that hang once they are warm
+  int phases_percent = 0;  // share of the rounds with a silent phase of up to 0.8 of the timeout
+};
+
 // What a node checks between rounds.
 struct FitnessChecks {
   Micros preflight_timeout = 0;     // 0: there is no preflight
@@ -227,6 +236,7 @@ struct Scenario {
   RestartPolicy policy;
   TimeLimits limits;
   WorkerHabits workers;
+  HangHabits hangs;
   FitnessChecks fitness;
   NodeTroubles troubles;
   SidecarHabits sidecars;

@@ -11,6 +11,7 @@
 namespace muster::simulation {
 
 void Workers::Fail(WorkerProcess* worker, const host::Ending& ending) {
+  if (worker->hangs) return;
   const bool can_write = !worker->dead && worker->frozen == 0 && worker->stuck == 0 && worker->parent == nullptr;
   const bool writes = can_write && !env_->healed() && !ending.ok() && !ending.by_signal && !worker->signalled &&
                       scenario_.workers.early_words_percent > 0 &&

@@ -29,6 +29,7 @@ void Workers::Spawn(HostProcess* host, const v1::Round& round) {
   if (start_fails) --host->fate.start_fails;
   host->workers.clear();
   host->shell.out_of_time = false;
+  host->shell.signs = 0;
   std::erase_if(host->descendants, [](const WorkerProcess* d) { return d->dead; });
   for (int i = 0; i < scenario_.job.slots; ++i) {
     WorkerProcess* worker = cluster_->NewWorker();
@@ -38,6 +39,7 @@ void Workers::Spawn(HostProcess* host, const v1::Round& round) {
     worker->rank = round.first_rank() + i;
     worker->world_size = round.world_size();
     worker->pid = host->machine->next_pid++;
+    worker->mute = scenario_.hangs.mute_percent > 0 && env_->hardships().Chance(scenario_.hangs.mute_percent);
     host->workers.push_back(worker);
     spawned.emplace_back();
     spawned.back().set_local_rank(i);
@@ -113,9 +115,11 @@ void Workers::PlanLife(WorkerProcess* worker) {
   Prng& prng = env_->prng();
   Scheduler& scheduler = env_->scheduler();
   const bool fails = !env_->healed() && prng.Chance(habits.fails_percent);
-  const Micros life =
+  Micros life =
       fails ? prng.Between(0, habits.run_time) : prng.Between(habits.run_time * 95 / 100, habits.run_time);
   const host::Ending ending = fails ? DrawFailure() : host::Ending{};
+  // The last ones may end a good while after those that show the signs.
+  if (scenario_.hangs.timeout > 0) life += env_->hardships().Between(0, scenario_.hangs.timeout * 3 / 4);
   scheduler.After(life, [this, worker, ending] { Fail(worker, ending); });
   if (habits.wrappers_percent > 0 && prng.Chance(habits.wrappers_percent)) {
     worker->training = NewChild(worker);

@@ -11,7 +11,7 @@ Micros LivenessBound(const Scenario& s) {
   // All waits that the design allows in sequence, plus time for workers' runs and slow starts.
   return 4 * s.limits.lease + s.limits.join_timeout + s.limits.rejoin_timeout + s.limits.coordinator_timeout +
          4 * s.workers.run_time + 3 * (s.limits.shutdown_grace + s.limits.termination_grace) +
-         2 * (s.fitness.preflight_timeout + s.fitness.gpu_release_timeout) + 180 * kSecond;
+         2 * s.hangs.timeout + 2 * (s.fitness.preflight_timeout + s.fitness.gpu_release_timeout) + 180 * kSecond;
 }
 
 }  // namespace
@@ -22,6 +22,7 @@ World::World(const Scenario& scenario, TakeLine trace)
       checks_(&env_, &cluster_),
       execution_(&env_, &checks_),
       workers_(&env_, &cluster_, &execution_, &checks_),
+      hangs_(&env_, &cluster_, &execution_, &workers_, &checks_),
       sweeps_(&env_, &execution_, &workers_, &checks_),
       network_(&env_, &cluster_, &execution_, &checks_),
       deaths_(&env_, &cluster_, &execution_, &network_, &workers_, &sweeps_, &checks_),
@@ -31,7 +32,7 @@ World::World(const Scenario& scenario, TakeLine trace)
       agent_shell_(&env_, &cluster_, &execution_, &network_, &workers_, &sweeps_, &deaths_, &coordinator_shell_,
                    &checks_),
       sidecars_(&env_, &cluster_, &execution_, &deaths_),
-      host_shell_(&env_, &cluster_, &execution_, &workers_, &sweeps_, &deaths_, &agent_shell_, &sidecars_,
+      host_shell_(&env_, &cluster_, &execution_, &workers_, &hangs_, &sweeps_, &deaths_, &agent_shell_, &sidecars_,
                   &checks_),
       platform_(&env_, &cluster_, &execution_, &network_, &workers_, &sweeps_, &deaths_, &host_shell_,
                 &coordinators_, &checks_),
@@ -68,6 +69,7 @@ void World::Heal() {
 }
 
 void World::OnDirective(const v1::Directive& directive, bool is_new) {
+  hangs_.OnDirectiveSent(directive);
   if (is_new) faults_.OnRound(directive.run().node_count());
   if (is_new) scripts_.OnRound(directive.run().node_count());
   if (directive.has_stop()) faults_.OnDrain(KeyOf(directive.stop().round()));

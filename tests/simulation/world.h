@@ -48,6 +48,7 @@ class World {
   Checks checks_;
   Execution execution_;
   Workers workers_;
+  Hangs hangs_;
   Sweeps sweeps_;
   Network network_;
   Deaths deaths_;
