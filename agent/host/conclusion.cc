@@ -30,6 +30,7 @@ void Conclusion::Begin(const Finish& finish) {
   job_.reason = finish.reason;
   job_.verdict = finish.verdict;
   job_.last = finish.last;
+  job_.restarts = finish.restarts;
   job_.ended = absl::Now();
   TakeLastCommand(finish.last_command);
   if (finish.asked_to_leave) command_.AskToEnd();  // it has not begun: that limits its time

@@ -79,6 +79,8 @@ std::string IgnoredOptions(const CommandLine& line) {
   return absl::StrJoin(names, ", ");
 }
 
+bool IsOfHangs(std::string_view option) { return option == "hang-timeout" || option == "on-hang"; }
+
 // Collects facts that should be the same on all nodes; the coordinator names nodes that differ.
 void TakeFacts(const Environment& environment, const machine::MachineProbe& probe, RunPlan* plan) {
   if (plan->config.single_node() || plan->config.role() == v1::ROLE_OBSERVER) return;
@@ -86,8 +88,10 @@ void TakeFacts(const Environment& environment, const machine::MachineProbe& prob
   facts["the program"] = machine::ArgumentsFact(plan->script, plan->script_arguments);
   for (const SettingLine& setting : plan->lines) {
     const bool of_the_job = IsRestartPolicyOption(setting.name) || setting.name == "lease";
-    // With --coordinator the nodes' values are ignored.
-    if (!of_the_job || plan->config.coordinator_alone()) continue;
+    // With --coordinator the nodes' values are ignored, but each node looks for signs of life itself.
+    const bool counts =
+        plan->config.coordinator_alone() ? setting.name == "hang-timeout" : of_the_job || IsOfHangs(setting.name);
+    if (!counts) continue;
     facts["--" + setting.name] = machine::FactValue(setting.value);
   }
   plan->config.mutable_facts()->insert(facts.begin(), facts.end());
@@ -104,16 +108,24 @@ void ReportToPlatform(const Environment& environment, const absl::Status& status
   if (!written.ok()) Complain(written);
 }
 
-absl::Status TakeNoticeFile(RunPlan* plan) {
-  v1::NoticeSource* const notice = plan->config.mutable_notice();
-  absl::Status usable = agent::TakeFileAsItIs(notice);
-  if (usable.ok()) return usable;
-  for (const SettingLine& line : plan->lines) {
-    if (line.name != "preemption-notice") continue;
+// A fault of this option's value, wherever it comes from.
+absl::Status FaultOf(std::string_view option, const RunPlan& plan, const absl::Status& why) {
+  if (why.ok()) return why;
+  for (const SettingLine& line : plan.lines) {
+    if (line.name != option) continue;
     return Fault(line.origin.starts_with("--") ? Origin::kFlag : Origin::kMusterVariable, line.origin, line.value,
-                 std::string(AsStd(usable.message())));
+                 std::string(AsStd(why.message())));
   }
-  return usable;
+  return why;
+}
+
+absl::Status TakeNoticeFile(RunPlan* plan) {
+  return FaultOf("preemption-notice", *plan, agent::TakeFileAsItIs(plan->config.mutable_notice()));
+}
+
+// Else a job would run for days, and its report would be lost.
+absl::Status CheckReport(const RunPlan& plan) {
+  return FaultOf("report", plan, host::CheckReportFolder(plan.report.report_file));
 }
 
 }  // namespace
@@ -137,6 +149,7 @@ absl::StatusOr<ReadyNode> MakeReady(const NodeSource& source, const Invocation& 
   RETURN_IF_ERROR(CheckScriptIsGiven(*plan, invocation.command));
   ASSIGN_OR_RETURN(const Severity level, LogLevel(environment));
   RETURN_IF_ERROR(TakeNoticeFile(&*plan));
+  RETURN_IF_ERROR(CheckReport(*plan));
   TakeFacts(environment, machine::SystemProbe(), &*plan);
   Launch launch = PrepareLaunch(*plan, workers_inherit, machine.host_id, invocation.called_as, machine::ProbeFile);
   launch.plan.ends_orphans = plan->config.run_id() != machine.random_run_id;

@@ -1,5 +1,6 @@
 #include "cli/plan/launch.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "absl/strings/ascii.h"
@@ -112,11 +113,23 @@ bool IsStandardInput(const std::string& script) {
   return script == "-" || script == "/dev/stdin" || script == "/dev/fd/0" || script == "/proc/self/fd/0";
 }
 
-// A terminal stays the workers' own: what they write to it is not seen.
-host::Streams NoTerminals() {
+bool LeadToOneFile(int a, int b) {
+  struct stat first = {}, second = {};
+  return fstat(a, &first) == 0 && fstat(b, &second) == 0 && first.st_dev == second.st_dev &&
+         first.st_ino == second.st_ino;
+}
+
+// What muster sees of the workers' output even where it changes nothing. A terminal stays the workers' own. The
+// end of standard error is kept, for the report of a failure, and standard output where its lines stand among
+// those; signs of life show in both.
+void ChoosePipes(bool watches_activity, host::OutputPlan* output) {
   const bool out = isatty(STDOUT_FILENO) == 0, err = isatty(STDERR_FILENO) == 0;
-  if (out && err) return host::Streams::kBoth;
-  return out ? host::Streams::kOut : err ? host::Streams::kErr : host::Streams::kNone;
+  output->merged = err && LeadToOneFile(STDOUT_FILENO, STDERR_FILENO);
+  const bool takes_out = out && (watches_activity || output->merged);
+  output->piped = takes_out && err ? host::Streams::kBoth
+                  : takes_out      ? host::Streams::kOut
+                  : err            ? host::Streams::kErr
+                                   : host::Streams::kNone;
 }
 
 }  // namespace
@@ -165,7 +178,8 @@ Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const s
   launch.plan.output = run.output;
   launch.plan.report = run.report;
   launch.plan.watches_activity = run.config.hang_timeout_ms() != 0;
-  if (launch.plan.watches_activity) launch.plan.output.piped = NoTerminals();
+  ChoosePipes(launch.plan.watches_activity, &launch.plan.output);
+  launch.plan.environment.unbuffered = launch.plan.watches_activity;
   launch.plan.progress_file = ValueOr<std::string>(run.settings.restarts.progress_file, "");
   launch.plan.on_success = ValueOr<std::string>(run.settings.hooks.on_success, "");
   launch.plan.on_failure = ValueOr<std::string>(run.settings.hooks.on_failure, "");

@@ -43,10 +43,12 @@ class OneNodeTest(unittest.TestCase):
     def path(self, name):
         return os.path.join(self.folder, name)
 
-    def run_job(self, program, *options, environment=None, prefix=()):
+    def run_job(self, program, *options, environment=None, prefix=(), merged=False):
+        """merged: standard error goes where standard output goes."""
         command = [*prefix, str(cluster.BINARY), "run", "--standalone", *options, "--no-python", "--", *program]
         return subprocess.run(command, env={**cluster.plain_environment(), **(environment or {})},
-                              stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT if merged else subprocess.PIPE, text=True, errors="replace",
                               timeout=cluster.LIMIT_S)
 
     def fails(self, text, *options, code=1, environment=None):
@@ -161,9 +163,36 @@ class Report(OneNodeTest):
         self.assertEqual((127, "muster"), (said["exit_code"], said["origin"]))
         self.assertIn("/nowhere/at/all", said["reason"])
 
-    def test_an_unwritable_report_keeps_the_exit_code(self):
-        report = self.fails("sys.exit(5)", "--report", self.path("no/where"), code=5)
-        self.assertIn(self.path("no/where"), report)
+    def test_a_folder_that_is_not_there_is_refused_before_the_start(self):
+        job = self.run_job(["true"], "--report", self.path("no/where"))
+        self.assertEqual(64, job.returncode, job.stderr)
+        self.assertIn(f"the folder {self.path('no')}: No such file or directory", job.stderr)
+
+    def test_a_report_that_becomes_unwritable_keeps_the_exit_code(self):
+        folder = self.path("folder")
+        os.mkdir(folder)
+        report = self.fails(f"os.rmdir({folder!r}); sys.exit(5)", "--report", folder + "/report.json", code=5)
+        self.assertIn(folder, report)
+
+    def test_the_report_file_has_each_restart(self):
+        report = self.path("report.json")
+        self.fails("sys.exit(5 if restart == 2 else 4)", "--max-restarts", "2", "--report", report, code=5)
+        restarts = json.loads(pathlib.Path(report).read_text())["restarts"]
+        self.assertEqual([1, 2], [one["round"] for one in restarts["newest"]])
+        self.assertRegex(restarts["newest"][0]["cause"], "rank 0 .* exited with code 4")
+        self.assertAlmostEqual(restarts["lost_s"], sum(one["lost_s"] for one in restarts["newest"]), 2)
+        self.assertEqual(0, restarts["earlier"])
+
+    def test_the_last_lines_are_in_the_report_without_files(self):
+        lines = "for i in range(50): print(i); print('ERROR: no shard', i, file=sys.stderr)\nsys.exit(3)"
+        for merged in (False, True):
+            job = self.run_job(python(lines), merged=merged)
+            text = job.stdout if merged else job.stderr
+            report = text[text.index("Root Cause"):]
+            self.assertIn("the last lines that it wrote", report)
+            self.assertIn("ERROR: no shard 49", report)
+        before = text[:text.index("Root Cause")]
+        self.assertIn("".join(f"{i}\nERROR: no shard {i}\n" for i in range(50)), before, "the order of all lines")
 
     def test_the_root_cause_is_written_to_our_own_error_file(self):
         own = self.path("own.json")

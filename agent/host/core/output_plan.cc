@@ -12,6 +12,11 @@ Sink SinkOf(const OutputPlan& plan, int local_rank, Streams stream, bool files) 
   return tee || plan.prefix_all || Has(plan.piped, stream) ? Sink::kPipe : Sink::kInherit;
 }
 
+bool IsMerged(const OutputPlan& plan, int local_rank, Sink out, Sink err) {
+  const bool raw = !HasPrefix(plan, local_rank, Streams::kOut) && !HasPrefix(plan, local_rank, Streams::kErr);
+  return plan.merged && raw && out == Sink::kPipe && err == Sink::kPipe;
+}
+
 bool HasPrefix(const OutputPlan& plan, int local_rank, Streams stream) {
   const auto index = static_cast<size_t>(local_rank);
   return plan.prefix_all || (index < plan.tees.size() && Has(plan.tees[index], stream));

@@ -34,7 +34,8 @@ struct OutputPlan {
   // Put before each line. Fields: ${role_name} ${local_rank} ${rank} ${node_rank} ${hostname}.
   std::string prefix_template = "[${role_name}${local_rank}]:";
   bool prefix_all = false;  // `muster local`: prefix all console output, through a pipe if there are no files
-  Streams piped = Streams::kNone;  // streams that pass through muster as they are, to be watched for signs of life
+  Streams piped = Streams::kNone;  // streams that pass through muster as they are: their end is kept for reports
+  bool merged = false;  // both lead to one file: where both are piped, one pipe keeps the order of what is written
   Streams redraws_pass = Streams::kNone;  // `muster local`: streams whose reader shows redraws on a terminal
   int64_t max_file_bytes = 0;             // --log-max-size, for each file; 0: no limit
 
@@ -55,6 +56,9 @@ Sink SinkOf(const OutputPlan& plan, int local_rank, Streams stream, bool files);
 
 // Whether the lines of a stream that goes to the console through muster get the prefix.
 bool HasPrefix(const OutputPlan& plan, int local_rank, Streams stream);
+
+// Whether standard output and error of a worker share one pipe. out, err: their sinks.
+bool IsMerged(const OutputPlan& plan, int local_rank, Sink out, Sink err);
 
 // The file behind a stream, standard output (1) or error (2).
 struct StreamFile {

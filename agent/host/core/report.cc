@@ -90,12 +90,14 @@ std::string Block(int index, const v1::Failure& failure, const absl::TimeZone& z
   if (!remarks.empty()) absl::StrAppend(&block, "  remarks   : ", remarks, "\n");
   // With a recorded traceback the output mostly repeats it.
   if (failure.callstack().empty() && !failure.last_output().empty()) {
-    absl::StrAppend(&block, "  output    : the last lines of its standard error:\n    ",
+    absl::StrAppend(&block, "  output    : the last lines that it wrote:\n    ",
                     Indented(failure.last_output(), "    "), "\n");
   }
   if (!failure.hint().empty()) absl::StrAppend(&block, "  hint      : ", Indented(failure.hint(), "  "), "\n");
   return block;
 }
+
+double Seconds(absl::Duration time) { return absl::ToDoubleSeconds(absl::Trunc(time, absl::Milliseconds(1))); }
 
 Json TextOrNull(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
@@ -110,6 +112,7 @@ Json FailureObject(const v1::Failure& failure) {
   object["signal"] = failure.has_signal() ? Json(SignalName(failure.signal())) : Json();
   object["core_dumped"] = failure.core_dumped();
   object["oom_killed"] = failure.oom_killed();
+  object["hung"] = failure.hung();
   object["after_our_signal"] = failure.after_our_signal();
   object["time"] = failure.wall_time_s() == 0 ? Json() : Json(failure.wall_time_s());
   object["error_file"] = TextOrNull(failure.error_file());
@@ -130,6 +133,23 @@ Json RoundObject(const v1::Round& round) {
   object["worker_failures"] = round.failures();  // earlier rounds that a worker's failure ended
   object["node_losses"] = round.loss_ages_ms_size();
   object["max_restarts"] = round.max_restarts();
+  return object;
+}
+
+Json RestartsObject(const Restarts& restarts) {
+  Json object;
+  object["lost_s"] = Seconds(restarts.lost);
+  object["earlier"] = restarts.earlier;
+  Json list = Json::array();
+  for (const Restart& restart : restarts.newest) {
+    Json one;
+    one["round"] = restart.round;
+    one["cause"] = restart.cause;
+    one["ran_s"] = Seconds(restart.ran);
+    one["lost_s"] = Seconds(restart.lost);
+    list.push_back(std::move(one));
+  }
+  object["newest"] = std::move(list);
   return object;
 }
 
@@ -199,6 +219,7 @@ std::string ReportJson(const JobEnd& end, JsonLayout layout) {
   json["started"] = absl::ToDoubleSeconds(end.started - absl::UnixEpoch());
   json["ended"] = absl::ToDoubleSeconds(end.ended - absl::UnixEpoch());
   json["round"] = IsSet(end.last.id()) ? RoundObject(end.last) : Json();
+  json["restarts"] = RestartsObject(end.restarts);
   const bool failed = HasFailedWorker(end);
   json["root_cause"] = failed ? FailureObject(end.verdict->root_cause()) : Json();
   Json others = Json::array();

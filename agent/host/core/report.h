@@ -8,6 +8,7 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "agent/host/core/restart_history.h"
 #include "muster/v1/rendezvous.pb.h"
 
 namespace muster::host {
@@ -20,7 +21,8 @@ struct JobEnd {
   std::string origin;  // "worker" or "muster"
   std::string reason;
   std::optional<v1::Verdict> verdict;
-  v1::Round last;  // the latest round that this node knows; without an id: none
+  v1::Round last;     // the latest round that this node knows; without an id: none
+  Restarts restarts;  // of this node
   // About this node.
   std::string program;  // the script's name
   std::string host;

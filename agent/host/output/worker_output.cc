@@ -149,8 +149,12 @@ absl::StatusOr<WorkerOutput::Descriptors> WorkerOutput::Open(int local_rank) {
   int* const given[] = {&descriptors.out, &descriptors.err};
   WorkerStreams& streams = streams_[static_cast<size_t>(local_rank)];
   for (size_t i = 0; i < streams.size(); ++i) {
+    if (!streams[i].file) streams[i].sink = SinkOf(plan_, local_rank, kStreams[i], /*files=*/false);
+  }
+  const bool merged = IsMerged(plan_, local_rank, streams[0].sink, streams[1].sink);
+  for (size_t i = 0; i < streams.size(); ++i) {
     Stream& stream = streams[i];
-    if (!stream.file) stream.sink = SinkOf(plan_, local_rank, kStreams[i], /*files=*/false);
+    if (merged && i == 0) continue;  // it gets the pipe of standard error
     if (stream.sink == Sink::kPipe) {
       int fds[2];
       if (pipe2(fds, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "making a pipe for a worker's output");
@@ -160,6 +164,7 @@ absl::StatusOr<WorkerOutput::Descriptors> WorkerOutput::Open(int local_rank) {
     if (stream.worker.valid()) *given[i] = stream.worker.get();
     if (stream.sink == Sink::kNull && null_.valid()) *given[i] = null_.get();
   }
+  if (merged) descriptors.out = descriptors.err;
   return descriptors;
 }
 
@@ -183,7 +188,7 @@ void WorkerOutput::HandOver(int local_rank, int out_fd, Stream* stream) {
   const size_t index = out_fd == STDOUT_FILENO ? 0 : 1;
   const bool prefixed = HasPrefix(plan_, local_rank, kStreams[index]);
   const std::string prefix = prefixed ? ExpandPrefix(plan_.prefix_template, fields) : "";
-  if (stream->sink == Sink::kPipe) {
+  if (stream->sink == Sink::kPipe && stream->pipe.valid()) {
     PipeTaps taps;
     taps.bytes = bytes_[static_cast<size_t>(local_rank)][index] = std::make_shared<std::atomic<uint64_t>>(0);
     if (out_fd == STDERR_FILENO) {
@@ -243,6 +248,8 @@ WorkerOutput::Signs WorkerOutput::SignsOf(int local_rank) const {
   for (size_t stream = 0; stream < std::size(kStreams); ++stream) {
     const ByteCount& bytes = bytes_[static_cast<size_t>(local_rank)][stream];
     if (bytes != nullptr) signs.bytes.push_back(bytes);
+    const bool inherits = SinkOf(plan_, local_rank, kStreams[stream], !attempt_.empty()) == Sink::kInherit;
+    signs.on_terminal |= inherits && isatty(stream == 0 ? STDOUT_FILENO : STDERR_FILENO) == 1;
     if (std::string file = FileOf(local_rank, stream); !file.empty()) signs.files.push_back(std::move(file));
   }
   return signs;

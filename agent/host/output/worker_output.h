@@ -57,6 +57,7 @@ class WorkerOutput {
 
   // The worker's folder in this round's attempt, also for its error.json; empty: none.
   std::string AttemptFolder(int local_rank) const;
+  std::string Folder() const { return attempt_; }  // of this attempt; empty: there is none
   std::string PicturePath() const;  // where pictures of this attempt's workers are kept; empty: nowhere
   // The file that the worker's standard error goes to; empty: none.
   std::string ErrorOutput(int local_rank) const;
@@ -66,6 +67,7 @@ class WorkerOutput {
   struct Signs {
     std::vector<ByteCount> bytes = {};
     std::vector<std::string> files = {};
+    bool on_terminal = false;  // it writes to one, where muster does not see it
   };
   Signs SignsOf(int local_rank) const;  // after Spawned
   // Whether --log-dir is /dev/null: no files, error files included.

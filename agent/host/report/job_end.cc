@@ -3,14 +3,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <memory>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/console/line_assembler.h"
 #include "base/console/log.h"
+#include "base/io/bounded_call.h"
 #include "base/io/whole_file.h"
 #include "base/mutex.h"
 #include "base/status_macros.h"
@@ -20,6 +24,7 @@ namespace muster::host {
 namespace {
 
 constexpr char kPart[] = "host";
+constexpr absl::Duration kFolderAnswers = absl::Seconds(2);
 
 }  // namespace
 
@@ -133,6 +138,26 @@ Reports::Result Reports::Take() {
                                            " was not written: its file system did not answer in time"));
   }
   return result;
+}
+
+absl::Status CheckReportFolder(const std::string& pattern) {
+  const size_t slash = pattern.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : slash == 0 ? "/" : pattern.substr(0, slash);
+  if (pattern.empty() || absl::StrContains(folder, "$")) return absl::OkStatus();
+  const auto checked = CallWithin(kFolderAnswers, [pattern, folder]() -> absl::Status {
+    struct stat info = {};
+    if (stat(pattern.c_str(), &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)) {
+      return absl::OkStatus();  // /dev/stdout and the like
+    }
+    if (S_ISDIR(info.st_mode)) return absl::InvalidArgumentError(absl::StrCat(pattern, " is a folder"));
+    if (stat(folder.c_str(), &info) != 0) {
+      return absl::InvalidArgumentError(absl::StrCat("the folder ", folder, ": ", std::strerror(errno)));
+    }
+    if (!S_ISDIR(info.st_mode)) return absl::InvalidArgumentError(absl::StrCat(folder, " is no folder"));
+    if (access(folder.c_str(), W_OK | X_OK) == 0) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("the folder ", folder, ": ", std::strerror(errno)));
+  });
+  return checked.value_or(absl::OkStatus());
 }
 
 void WriteReports(const ReportPlan& plan, const JobEnd& end) {

@@ -51,4 +51,9 @@ class Reports {
 // Writes all reports, for callers without an event loop: blocks for at most kReportLimit, and logs failures.
 void WriteReports(const ReportPlan& plan, const JobEnd& end);
 
+// Whether a report can be written there later (--report), as far as that is known before there is a round: a
+// folder whose name is still open is not looked at, and one whose file system does not answer is left for later.
+// The error says what is wrong with the folder.
+absl::Status CheckReportFolder(const std::string& pattern);
+
 }  // namespace muster::host

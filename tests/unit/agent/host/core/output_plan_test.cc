@@ -57,6 +57,18 @@ TEST(OutputPlan, AWatchedStreamPassesThroughAsItIs) {
   EXPECT_TRUE(HasPrefix(plan, 1, Streams::kOut));
 }
 
+TEST(OutputPlan, StreamsOfOneFileShareAPipeUnlessTheyAreChanged) {
+  OutputPlan plan;
+  plan.piped = Streams::kBoth;
+  EXPECT_FALSE(IsMerged(plan, 0, Sink::kPipe, Sink::kPipe));
+  plan.merged = true;
+  EXPECT_TRUE(IsMerged(plan, 0, Sink::kPipe, Sink::kPipe));
+  EXPECT_FALSE(IsMerged(plan, 0, Sink::kFile, Sink::kPipe));
+  EXPECT_FALSE(IsMerged(plan, 0, Sink::kNull, Sink::kNull));
+  plan.tees = {Streams::kErr};
+  EXPECT_FALSE(IsMerged(plan, 0, Sink::kPipe, Sink::kPipe)) << "its lines get a prefix";
+}
+
 TEST(OutputPlan, APrefixForAllNeedsAPipe) {
   OutputPlan plan;
   plan.prefix_all = true;

@@ -123,7 +123,7 @@ TEST(Report, WithoutACallstackTheLastOutputIsShown) {
   const std::string report = FailureReport(end);
   EXPECT_TRUE(Has(report,
                   "  traceback : not captured; decorate main() with torch's @record\n"
-                  "  output    : the last lines of its standard error:\n"
+                  "  output    : the last lines that it wrote:\n"
                   "    one\n"
                   "    two\n"
                   "  hint      : look there\n"))

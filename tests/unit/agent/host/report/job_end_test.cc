@@ -2,6 +2,7 @@
 #include "agent/host/report/job_end.h"
 
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -288,6 +289,20 @@ TEST(FailureDetailsTest, TheOutputIsThePipesElseTheFiles) {
   details.BeginLastOutput(7);
   EXPECT_TRUE(details.Complete(7));
   EXPECT_EQ(details.LastOutput(7), "");
+}
+
+TEST(CheckReportFolder, AFolderThatCannotTakeItIsNamed) {
+  const TestFolder folder;
+  EXPECT_TRUE(CheckReportFolder("").ok()) << "none is wanted";
+  EXPECT_TRUE(CheckReportFolder(folder / "report.json").ok());
+  EXPECT_TRUE(CheckReportFolder("report.json").ok());
+  EXPECT_TRUE(CheckReportFolder("/dev/stdout").ok());
+  EXPECT_TRUE(CheckReportFolder("/nowhere/${node_rank}/report.json").ok()) << "its name is still open";
+  EXPECT_THAT(CheckReportFolder("/nowhere/report.json").message(),
+              ::testing::HasSubstr("the folder /nowhere: No such file"));
+  EXPECT_THAT(CheckReportFolder(folder / "").message(), ::testing::HasSubstr("is a folder"));
+  EXPECT_THAT(CheckReportFolder("/dev/null/report.json").message(),
+              ::testing::HasSubstr("/dev/null is no folder"));
 }
 
 }  // namespace
