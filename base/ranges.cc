@@ -237,6 +237,7 @@ const std::vector<Range>& Ranges() {
       {"RankPicture.main_thread", 0, 0, kMaxFramesSent},
       {"RankPicture.missing", 0, kMaxShortText},
       {"RankPicture.idle_ms", 0, kMaxAge},
+      {"RankPicture.busy_percent", 0, kMaxCount},
       {"StackFrame.function", 0, kMaxShortText},
       {"StackFrame.file", 0, kMaxShortText},
       {"StackFrame.line", 0, kMaxCount},
@@ -263,6 +264,7 @@ const std::vector<Range>& Ranges() {
       {"AgentStatus.coordinator_silent_ms", -kMaxAge, kMaxAge},
       {"AgentStatus.quiet_ms", 0, kMaxAge},
       {"AgentStatus.signs", 0, kMaxCount},
+      {"AgentStatus.learned_silence_ms", 0, kMaxAge},
       {"AgentStatus.facts", 0, 0, kMaxFactsSent},
       {"AgentStatus.FactsEntry.key", 0, kMaxLongText},
       {"AgentStatus.FactsEntry.value", 0, kMaxLongText},
@@ -289,6 +291,7 @@ const std::vector<Range>& Ranges() {
       {"Hang.rank", 0, kMaxCount},
       {"Hang.why", 0, kMaxLongText},
       {"Directive.picture", 0, kMostNumber},
+      {"Directive.learned_silence_ms", 0, kMaxAge},
   };
   return *ranges;
 }

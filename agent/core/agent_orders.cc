@@ -130,6 +130,7 @@ void AgentCore::LearnVerdict(const v1::Verdict& verdict) {
 // About a hang: where do the workers stand, and which of them must end.
 void AgentCore::AskHost(const v1::Directive& directive) {
   order_.set_picture(directive.picture());
+  order_.set_learned_silence_ms(directive.learned_silence_ms());
   order_.clear_hang();
   if (directive.has_hang()) *order_.mutable_hang() = directive.hang();
 }

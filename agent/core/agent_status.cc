@@ -96,6 +96,7 @@ void AgentCore::DescribeRound(BootTime now, v1::AgentStatus* status) const {
   status->set_progressed(StartedLast(host_) && host_.progressed());
   if (StartedLast(host_) && host_.has_quiet_ms()) status->set_quiet_ms(host_.quiet_ms());
   if (StartedLast(host_)) status->set_signs(host_.signs());
+  status->set_learned_silence_ms(host_.learned_silence_ms());
   if (StartedLast(host_) && host_.has_picture()) *status->mutable_picture() = host_.picture();
   status->set_outcome(StartedLast(host_) ? host_.outcome() : v1::OUTCOME_TOLD);
   if (StartedLast(host_) && host_.has_failure()) {
@@ -140,6 +141,7 @@ std::string AgentCore::Digest(v1::AgentStatus status) const {
   status.clear_in_job_ms();
   status.clear_quiet_ms();
   status.clear_signs();
+  status.clear_learned_silence_ms();
   status.clear_gathering_ms();
   status.mutable_last()->clear_age_ms();
   status.mutable_last()->clear_loss_ages_ms();

@@ -215,7 +215,8 @@ class HostProcess {
   void Apply(const TakePicture& effect) {
     std::vector<PictureTaker::Subject> subjects;
     for (const auto& [local_rank, pid] : workers_.workers())
-      subjects.push_back({effect.first_rank + local_rank, pid});
+      subjects.push_back(
+          {effect.first_rank + local_rank, pid, workers_.RecorderOf(effect.first_rank + local_rank)});
     pictures_.Take(subjects, plan_.file, [this](const std::vector<RankPicture>& pictures) {
       driver_.Feed(&HostCore::OnPicture, pictures);
     });

@@ -40,7 +40,8 @@ WorkerGroup::WorkerGroup(EventLoop* loop, Spawner* spawner, const HostCore* core
           loop, [this](int local_rank, const std::string& what) { OnTimerExpired(local_rank, what); },
           [this](int local_rank) { KillWorker(local_rank); }),
       progress_(loop, plan->progress_file, [this] { driver_->Feed(&HostCore::OnProgress); }),
-      activity_(loop, [this](const std::set<int>& signs) { driver_->Feed(&HostCore::OnLook, signs); }) {}
+      activity_(loop,
+                [this](const std::set<int>& local_ranks) { driver_->Feed(&HostCore::OnSigns, local_ranks); }) {}
 
 absl::Status WorkerGroup::Start() {
   null_.Reset(open("/dev/null", O_RDWR | O_CLOEXEC));
@@ -68,6 +69,7 @@ void WorkerGroup::Spawn(const v1::Round& round) {
   output_.BeginRound(round, limit - limit / kErrorFilesFraction);
   failure_details_.BeginRound(CapByLease(kDetailsLimit, kDetailsLeaseFraction));
   KeepErrorFiles(std::max(limit - (EventLoop::Now() - began), limit / kErrorFilesFraction));
+  if (plan_->watches_activity) recorders_.BeginRound(output_.Folder(), round.restart_count(), limit);
   WarnOfMissingReader(round);
   terminal_.Restore();
   timer_pipe_.BeginRound();
@@ -100,7 +102,11 @@ void WorkerGroup::WatchActivity() {
   for (const auto& [local_rank, pid] : pids_) {
     WorkerOutput::Signs signs = output_.SignsOf(local_rank);
     if (const std::string& file = heartbeat_files_[local_rank]; !file.empty()) signs.files.push_back(file);
-    workers.push_back({local_rank, pid, std::move(signs.files), std::move(signs.bytes)});
+    workers.push_back({.local_rank = local_rank,
+                       .pid = pid,
+                       .files = std::move(signs.files),
+                       .output = std::move(signs.bytes),
+                       .on_terminal = signs.on_terminal});
   }
   activity_.BeginRound(std::move(workers), plan_->progress_file);
 }
@@ -141,6 +147,7 @@ absl::StatusOr<pid_t> WorkerGroup::SpawnWorker(const v1::Round& round, int local
   if (!plan_->cpus.empty()) command.cpus = plan_->cpus[static_cast<size_t>(local_rank)];
   WorkerEnvironmentOptions environment = plan_->environment;
   environment.marker = FormatMarker(marker_);
+  environment.recorder = recorders_.Variables();
   environment.timer_file = timer_pipe_.path();
   const std::string folder = output_.AttemptFolder(local_rank);
   if (!folder.empty()) {

@@ -21,6 +21,7 @@
 #include "agent/host/report/failure_details.h"
 #include "agent/host/watch/activity_watch.h"
 #include "agent/host/watch/file_timer_pipe.h"
+#include "agent/host/watch/flight_recorder.h"
 #include "agent/host/watch/oom_watch.h"
 #include "agent/host/watch/progress_watch.h"
 #include "base/console/writer.h"
@@ -58,6 +59,7 @@ class WorkerGroup {
   std::optional<bool> IsAncestorOf(const ProcessInfo& child) const;
   const std::map<int, pid_t>& workers() const { return pids_; }  // by local rank, ended ones included
   std::set<pid_t> Pids() const;  // of all workers of the round, ended ones included
+  RecorderPaths RecorderOf(int rank) const { return recorders_.PathsOf(rank); }
   WorkerOutput* output() { return &output_; }
 
  private:
@@ -96,6 +98,7 @@ class WorkerGroup {
   FileTimerPipe timer_pipe_;
   ProgressWatch progress_;
   ActivityWatch activity_;
+  FlightRecorders recorders_;
   std::map<int, std::string> heartbeat_files_;  // of the current round, by local rank
   std::map<int, pid_t> pids_;                   // of the current round, by local rank
 };

@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/duration.h"
 #include "base/picture/suspects.h"
 #include "base/text.h"
 
@@ -14,6 +15,7 @@ namespace muster {
 namespace {
 
 constexpr size_t kMaxWhere = 300;  // bytes
+constexpr int kBusyPercent = 50;   // of a processor: it computes, or spins
 
 std::string FileName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
@@ -49,16 +51,23 @@ const char* DescribeState(char state) {
   }
 }
 
-std::string WithoutStack(const RankPicture& rank) {
+// A process that runs or sleeps may do the other in the next moment, so that alone says nothing.
+bool IsUnusual(char state) { return state != 'S' && state != 'R' && state != '?'; }
+
+// What distinguishes it from others, as far as it is known without its stack.
+std::string Doing(const RankPicture& rank) {
   if (rank.ended) return "it has ended";
-  std::string text = DescribeState(rank.state);
+  if (IsUnusual(rank.state) || !rank.busy_percent) return DescribeState(rank.state);
+  return *rank.busy_percent >= kBusyPercent ? "it computes" : "it waits";
+}
+
+std::string WithoutStack(const RankPicture& rank) {
+  std::string text = Doing(rank);
+  if (rank.ended) return text;
   if (!rank.waits_in.empty()) absl::StrAppend(&text, ", in ", rank.waits_in, " of the kernel");
   if (!rank.missing.empty()) absl::StrAppend(&text, " (", rank.missing, ")");
   return text;
 }
-
-// A sleep is what each stack that waits ends with; whatever else the process does says more.
-bool IsUnusual(char state) { return state != 'S' && state != '?'; }
 
 // Functions that only pass a call on: torch wraps each collective into one of them. Python 3.11 and later give
 // qualified names: "_exception_logger.<locals>.wrapper".
@@ -78,6 +87,13 @@ std::string InStack(const PythonThread& thread) {
   auto called = std::prev(own);
   while (called != frames.begin() && PassesOn(*called)) --called;
   return absl::StrCat("in ", called->function, ", called at ", Place(*own));
+}
+
+// Ranks with the same answer stand at the same place.
+std::string PlaceOf(const RankPicture& rank) {
+  const PythonThread* const main = MainThread(rank);
+  if (main == nullptr) return IsUnusual(rank.state) || rank.busy_percent ? Doing(rank) : "";
+  return absl::StrCat(InStack(*main), IsUnusual(rank.state) ? DescribeState(rank.state) : "");
 }
 
 std::string Ranks(const RankGroup& group) {
@@ -112,14 +128,13 @@ std::string ShowRanks(std::vector<int> ranks) {
 std::vector<RankGroup> GroupByPlace(const std::vector<RankPicture>& ranks) {
   std::map<std::string, RankGroup> by_place;
   for (const RankPicture& rank : ranks) {
-    RankGroup& group = by_place[WhereIs(rank)];
-    group.ranks.push_back(&rank);
+    by_place[PlaceOf(rank)].ranks.push_back(&rank);
   }
   std::vector<RankGroup> groups;
-  for (auto& [where, group] : by_place) {
-    group.where = where;
+  for (auto& [place, group] : by_place) {
     std::sort(group.ranks.begin(), group.ranks.end(),
               [](const RankPicture* a, const RankPicture* b) { return a->rank < b->rank; });
+    group.where = WhereIs(*group.ranks.front());
     groups.push_back(std::move(group));
   }
   std::sort(groups.begin(), groups.end(), [](const RankGroup& a, const RankGroup& b) {
@@ -162,7 +177,13 @@ std::string PictureText(const std::vector<RankPicture>& ranks) {
     absl::StrAppend(&text, "rank ", rank.rank, ": pid ", rank.pid, " (", OneLine(rank.program), "), state ",
                     std::string(1, rank.state), ", ", rank.threads, " threads",
                     rank.waits_in.empty() ? "" : absl::StrCat(", in ", OneLine(rank.waits_in), " of the kernel"),
+                    rank.busy_percent ? absl::StrCat(", ", *rank.busy_percent, " % of a processor") : "",
+                    rank.idle > absl::ZeroDuration()
+                        ? absl::StrCat(", no sign of life for ",
+                                       muster::FormatDuration(absl::Trunc(rank.idle, absl::Seconds(1))))
+                        : "",
                     "\n");
+    if (!rank.recorder.empty()) absl::StrAppend(&text, "  NCCL flight recorder: ", OneLine(rank.recorder), "\n");
     if (!rank.missing.empty()) absl::StrAppend(&text, "  no Python stacks: ", OneLine(rank.missing), "\n");
     for (const PythonThread& thread : rank.python) {
       absl::StrAppend(&text, "  thread ", OneLine(thread.name), "\n");

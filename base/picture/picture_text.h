@@ -14,7 +14,7 @@ inline constexpr size_t kMaxPictureLines = 40;  // in the log
 inline constexpr size_t kMaxRangesShown = 8;    // of ranks, in one line
 
 // Where a rank stands: "in all_reduce, called at train.py:88 (step)", "at train.py:12 (wait_for_data)", or,
-// without a Python stack, "it sleeps, in do_wait of the kernel (py-spy is not installed)". The innermost frame of
+// without a Python stack, "it waits, in do_wait of the kernel (py-spy is not installed)". The innermost frame of
 // the user's own code counts: which line of the library below it is reached is chance.
 std::string WhereIs(const RankPicture& rank);
 
@@ -22,11 +22,13 @@ std::string WhereIs(const RankPicture& rank);
 std::string ShowRanks(std::vector<int> ranks);
 
 struct RankGroup {
-  std::string where;
+  std::string where;                      // as the first of them stands
   std::vector<const RankPicture*> ranks;  // by rank
 };
 
-// The smallest group first; of equal ones that with the lowest rank. Refers to `ranks`.
+// By their Python stacks, or else by whether they compute or wait: not by what the kernel says of one moment,
+// unless it stops or holds them. The smallest group first; of equal ones that with the lowest rank. Refers to
+// `ranks`.
 std::vector<RankGroup> GroupByPlace(const std::vector<RankPicture>& ranks);
 
 // At most kMaxPictureLines lines: a line for each group, those of suspects first, and the stack of the first rank

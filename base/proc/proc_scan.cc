@@ -13,6 +13,7 @@
 #include <fstream>
 #include <initializer_list>
 #include <iterator>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -295,6 +296,18 @@ absl::Status SignalProcess(pid_t pid, uint64_t start, int signal) {
   return absl::ErrnoToStatus(errno, "pidfd_send_signal to pid " + std::to_string(pid));
 }
 
+std::string ProgramOf(pid_t pid) {
+  char path[4096];
+  const ssize_t size = readlink(ProcPath(pid, "exe").c_str(), path, sizeof(path));
+  const std::string_view file(path, size > 0 ? static_cast<size_t>(size) : 0);
+  return std::string(file.substr(file.rfind('/') + 1));
+}
+
+std::optional<pid_t> FirstChild(pid_t pid) {
+  const auto list = ReadFile(ProcPath(pid, OfThread(pid, "children")));
+  return list.ok() ? ToPid(std::string_view(*list).substr(0, list->find(' '))) : std::nullopt;
+}
+
 uint64_t BytesWritten(pid_t pid) {
   constexpr std::string_view kField = "wchar: ";
   const auto io = ReadFile(ProcPath(pid, "io"));
@@ -302,6 +315,20 @@ uint64_t BytesWritten(pid_t pid) {
   uint64_t bytes = 0;
   if (at != std::string::npos) std::from_chars(io->data() + at + kField.size(), io->data() + io->size(), bytes);
   return bytes;
+}
+
+absl::Duration ProcessorTime(pid_t pid) {
+  constexpr int kBeforeUserTime = 11;  // fields between the name and utime; stime follows
+  const auto stat = ReadFile(ProcPath(pid, "stat"));
+  const size_t name_end = stat.ok() ? stat->rfind(')') : std::string::npos;
+  if (name_end == std::string::npos) return absl::ZeroDuration();
+  std::istringstream fields(stat->substr(name_end + 1));
+  std::string skipped;
+  for (int i = 0; i < kBeforeUserTime; ++i) fields >> skipped;
+  int64_t user = 0, system = 0;
+  fields >> user >> system;
+  static const auto ticks_per_second = static_cast<double>(sysconf(_SC_CLK_TCK));
+  return absl::Seconds(static_cast<double>(user + system) / ticks_per_second);
 }
 
 std::string KernelFunction(pid_t pid) {

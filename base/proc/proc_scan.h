@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 
 namespace muster {
 
@@ -82,8 +83,17 @@ absl::StatusOr<std::string> StartEnvironment(pid_t pid, const std::string& name)
 // errors: the kernel refused.
 absl::Status SignalProcess(pid_t pid, uint64_t start, int signal);
 
+// The name of the file that the process executes; empty: we may not see that.
+std::string ProgramOf(pid_t pid);
+
+// The oldest living child of the process's first thread; nullopt: none, or the kernel does not tell.
+std::optional<pid_t> FirstChild(pid_t pid);
+
 // Bytes that the process has written to anything but by sending to sockets (proc(5), io); 0: we are not told.
 uint64_t BytesWritten(pid_t pid);
+
+// Processor time that all threads of the process have used so far (proc(5), stat); zero: not known.
+absl::Duration ProcessorTime(pid_t pid);
 
 // The function of the kernel in which the process waits. Empty: it does not wait there, or we are not told.
 std::string KernelFunction(pid_t pid);

@@ -210,10 +210,12 @@ const std::vector<OptionSpec>& RunOptions() {
        Into(&TimeSettings::rejoin_timeout, Time())},
       {"hang-timeout", "TIME|auto|off", kTimes, kJob,
        "Silence of all workers after which the job hangs: muster shows where each rank stands, and ends the one "
-       "that is most likely the reason. A sign of life is output that is no terminal's, a touch of the progress "
-       "file or of the worker's MUSTER_HEARTBEAT_FILE, or a checkpoint being written. The first 10 signs may take "
-       "30 minutes. auto: ten times the longest silence so far, and at least 10m. Give it on the nodes and on a "
-       "separate coordinator.",
+       "that is most likely the reason. A sign of life is output, a touch of the progress file or of the worker's "
+       "MUSTER_HEARTBEAT_FILE, or a checkpoint being written. Until signs have come for about that time, silence "
+       "may "
+       "last 30 minutes. auto: ten times the longest silence so far, and at least 30m. Give it on all nodes and "
+       "on "
+       "a separate coordinator.",
        IntoConfig(SetHangTimeout, Limited(ParseHangTimeout, FromTo(kHangTimeouts)), "off")},
       {"on-hang", "restart|stop|report", kTimes, kJob,
        "What follows a hang: a restart within --max-restarts, the end of the job, or nothing but the report.",
@@ -415,7 +417,8 @@ bool IsRestartPolicyOption(std::string_view name) {
 }
 
 bool IsCoordinatorsOption(std::string_view name) {
-  return IsRestartPolicyOption(name) || name == "lease" || name == "last-call-timeout" || name == "rejoin-timeout";
+  return IsRestartPolicyOption(name) || name == "lease" || name == "last-call-timeout" ||
+         name == "rejoin-timeout" || name == "on-hang";
 }
 
 const OptionSpec* FindOption(const std::vector<OptionSpec>& table, std::string_view name) {

@@ -130,6 +130,7 @@ void Coordinator::NoticeLateness(BootTime now) {
   const absl::Duration shift = job_.pauses.Notice(now);
   if (shift == absl::ZeroDuration()) return;
   for (auto& [id, host] : job_.hosts) host.PostponeDeadlines(shift);
+  job_.hang.sentenced_at += shift;
 }
 
 // Refuses strangers, ignores statuses that are out of order, and follows epochs. False: the status is ignored.

@@ -12,7 +12,6 @@
 #include "rendezvous/core/lease.h"
 
 namespace muster::rendezvous {
-namespace {
 
 absl::Duration Beat(const Job& job) {
   absl::Duration beat = job.options.beat;
@@ -23,6 +22,8 @@ absl::Duration Beat(const Job& job) {
   // time.
   return job.options.leased() ? std::min(beat, job.options.lease / 6) : beat;
 }
+
+namespace {
 
 void FillSettings(const Job& job, v1::Settings* settings) {
   settings->set_min_nodes(job.options.min_nodes);
@@ -55,9 +56,11 @@ void SetHeldDigests(const Job& job, const Host& host, v1::Directive* directive) 
 // The question goes to all members, the sentence to the one that runs the rank.
 void FillHang(const Job& job, const Host& host, v1::Directive* directive) {
   directive->set_picture(job.hang.question);
+  if (job.hang.judge.learns())
+    directive->set_learned_silence_ms(absl::ToInt64Milliseconds(job.hang.judge.learned()));
   if (!job.hang.sentence) return;
   const int first = host.part.round.first_rank(), rank = job.hang.sentence->rank();
-  if (rank >= first && rank < first + host.status.slots()) *directive->mutable_hang() = *job.hang.sentence;
+  if (rank >= first && rank < first + host.part.workers) *directive->mutable_hang() = *job.hang.sentence;
 }
 
 v1::Verdict VerdictFor(const Job& job, const Host& host) {

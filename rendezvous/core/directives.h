@@ -14,6 +14,8 @@ namespace muster::rendezvous {
 
 struct Job;
 
+absl::Duration Beat(const Job& job);  // between two statuses of an agent
+
 // The order that this host gets now.
 v1::Directive::OrderCase OrderFor(BootTime now, const Job& job, const Host& host);
 

@@ -1,6 +1,7 @@
 #include "rendezvous/core/hang.h"
 
 #include <algorithm>
+#include <csignal>
 #include <map>
 #include <utility>
 
@@ -14,35 +15,106 @@
 namespace muster::rendezvous {
 namespace {
 
-// Whether its host counts for how long its workers have been silent, and says so.
-bool IsWatched(const Job& job, const Host& host) {
-  return host.part.in_round && host.IsAttached() && job.Claims(host) && host.status.has_quiet_ms();
+bool Runs(const Host& host) { return host.part.in_round && !host.part.succeeded && !host.IsIdle(); }
+
+// Whether its host counts for how long its workers have been silent, and has said so lately.
+bool IsWatched(BootTime now, absl::Duration freshness, const Job& job, const Host& host) {
+  return host.IsAttached() && job.Claims(host) && host.status.has_quiet_ms() &&
+         now <= host.last_status_at + freshness;
 }
 
 bool HasAnswered(const Job& job, const Host& host) {
   return job.hang.question != 0 && host.status.picture().number() == job.hang.question;
 }
 
+// Whether it is a rank of a member whose workers have not all ended.
+bool MayBeEnded(const Job& job, int rank) {
+  return std::any_of(job.hosts.begin(), job.hosts.end(), [rank](const auto& entry) {
+    const Part& part = entry.second.part;
+    return Runs(entry.second) && rank >= part.round.first_rank() && rank < part.round.first_rank() + part.workers;
+  });
+}
+
+int LowestRunning(const Job& job) {
+  const int most = job.greatest.round.world_size();
+  int lowest = most;
+  for (const auto& [id, host] : job.hosts) {
+    if (Runs(host)) lowest = std::min(lowest, host.part.round.first_rank());
+  }
+  return lowest == most ? 0 : lowest;
+}
+
+const RankPicture* Find(const std::vector<RankPicture>& ranks, int rank) {
+  const auto found =
+      std::find_if(ranks.begin(), ranks.end(), [rank](const auto& one) { return one.rank == rank; });
+  return found == ranks.end() ? nullptr : &*found;
+}
+
+// The first of them that lives, as far as pictures show it.
+std::optional<int> FirstLive(const Job& job, const std::vector<RankPicture>& ranks,
+                             const std::vector<int>& among) {
+  const auto live = std::find_if(among.begin(), among.end(), [&](int rank) {
+    const RankPicture* const picture = Find(ranks, rank);
+    return picture != nullptr && !picture->ended && MayBeEnded(job, rank);
+  });
+  return live == among.end() ? std::nullopt : std::optional(*live);
+}
+
+std::vector<int> NumbersOf(const std::vector<RankPicture>& ranks) {
+  std::vector<int> numbers;
+  for (const RankPicture& rank : ranks) numbers.push_back(rank.rank);
+  return numbers;
+}
+
 }  // namespace
 
-void Hang::BeginRound() {
+void Hang::BeginRound(BootTime now) {
   judge.BeginRound();
+  running = 0;
+  running_since = now;
+  Dismiss();
+}
+
+// A member that has ended may have been the one that showed signs for all, so the silence counts from then. A new
+// coordinator does not know when that was.
+std::optional<bool> Hang::Judge(BootTime now, const Silence& silence) {
+  judge.Learn(silence.learned);
+  if (std::exchange(running, silence.running) != silence.running) running_since = now;
+  if (!silence.time) {
+    asked_at = now;  // whoever is away could not answer
+    return std::nullopt;
+  }
+  return judge.OnReports(std::min(*silence.time, now - running_since), silence.signs);
+}
+
+void Hang::Ask(BootTime now) {
+  question = ++questions;
+  asked_at = now;
+}
+
+bool Hang::Dismiss() {
+  const bool was_said = question != 0 || is_said;
   question = 0;
   is_said = false;
   sentence.reset();
+  return was_said;
 }
 
-Silence SilenceOf(const Job& job) {
-  Silence silence{.shortest = absl::InfiniteDuration()};
+Silence SilenceOf(BootTime now, absl::Duration freshness, const Job& job) {
+  Silence silence{.time = absl::InfiniteDuration()};
   for (const auto& [id, host] : job.hosts) {
     if (!host.part.in_round) continue;
+    silence.learned = std::max(silence.learned, absl::Milliseconds(host.status.learned_silence_ms()));
     if (job.Claims(host)) silence.signs = std::max(silence.signs, host.status.signs());
-    if (host.part.succeeded || host.IsIdle()) continue;
-    const bool watched = IsWatched(job, host);
-    const absl::Duration quiet = watched ? absl::Milliseconds(host.status.quiet_ms()) : absl::ZeroDuration();
-    silence.shortest = std::min(silence.shortest, quiet);
+    if (!Runs(host)) continue;
+    ++silence.running;
+    if (!IsWatched(now, freshness, job, host)) {
+      silence.time.reset();
+    } else if (silence.time) {
+      silence.time = std::min(*silence.time, absl::Milliseconds(host.status.quiet_ms()));
+    }
   }
-  if (silence.shortest == absl::InfiniteDuration()) silence.shortest = absl::ZeroDuration();
+  if (silence.running == 0) silence.time = absl::ZeroDuration();
   return silence;
 }
 
@@ -52,9 +124,8 @@ std::string DescribeSilence(const Job& job) {
 }
 
 bool AllHaveAnswered(const Job& job) {
-  return std::all_of(job.hosts.begin(), job.hosts.end(), [&job](const auto& entry) {
-    return !IsWatched(job, entry.second) || HasAnswered(job, entry.second);
-  });
+  return std::all_of(job.hosts.begin(), job.hosts.end(),
+                     [&job](const auto& entry) { return !Runs(entry.second) || HasAnswered(job, entry.second); });
 }
 
 std::vector<RankPicture> PicturesOf(const Job& job) {
@@ -64,7 +135,7 @@ std::vector<RankPicture> PicturesOf(const Job& job) {
     const int first = host.part.round.first_rank();
     for (RankPicture& rank : FromMessage(host.status.picture(), first)) {
       // A node speaks of its own ranks, and once of each.
-      if (rank.rank < first + host.status.slots()) by_rank.emplace(rank.rank, std::move(rank));
+      if (rank.rank < first + host.part.workers) by_rank.emplace(rank.rank, std::move(rank));
     }
   }
   std::vector<RankPicture> all;
@@ -74,20 +145,43 @@ std::vector<RankPicture> PicturesOf(const Job& job) {
 
 Finding FindHung(const Job& job) {
   const std::vector<RankPicture> ranks = PicturesOf(job);
+  const Suspects suspects = FindSuspects(ranks);
   Finding finding;
   finding.lines = PictureLines(ranks);
-  const Suspects suspects = FindSuspects(ranks);
+  const std::optional<int> suspect = FirstLive(job, ranks, suspects.ranks);
+  finding.is_sure = suspect && suspects.ranks.size() == 1;
+  finding.rank = suspect ? *suspect : FirstLive(job, ranks, NumbersOf(ranks)).value_or(LowestRunning(job));
   if (suspects.ranks.empty()) {
     finding.why = absl::StrCat(DescribeSilence(job), "; no rank differs from the others");
     return finding;
   }
-  finding.rank = suspects.ranks.front();
-  const auto shown =
-      std::find_if(ranks.begin(), ranks.end(), [&](const RankPicture& rank) { return rank.rank == finding.rank; });
-  const bool stands = shown != ranks.end() && !shown->ended;
+  const RankPicture* const shown = Find(ranks, suspects.ranks.front());
+  const bool stands = shown != nullptr && !shown->ended;
   finding.why = absl::StrCat(DescribeSilence(job), "; ", Describe(suspects), stands ? ", " : "",
                              stands ? WhereIs(*shown) : "");
   return finding;
+}
+
+std::optional<SeenFailure> FailureOfHang(const Job& job) {
+  if (!job.hang.sentence) return std::nullopt;
+  const int rank = job.hang.sentence->rank();
+  SeenFailure seen;
+  seen.at = job.hang.sentenced_at;
+  seen.failure.set_hung(true);
+  seen.failure.set_hung_for_all(!job.hang.sentence->is_sure());
+  *seen.failure.mutable_round() = job.hang.sentence->round();
+  seen.failure.set_rank(rank);
+  seen.failure.set_signal(SIGKILL);
+  seen.failure.set_error_text(job.hang.sentence->why());
+  for (const auto& [id, host] : job.hosts) {
+    const int first = host.part.round.first_rank();
+    if (!host.part.in_round || rank < first || rank >= first + host.part.workers) continue;
+    seen.host_id = id;
+    seen.failure.set_host(Foreign(host.status.hostname()));
+    seen.failure.set_node_rank(host.part.round.node_rank());
+    seen.failure.set_local_rank(rank - first);
+  }
+  return seen;
 }
 
 }  // namespace muster::rendezvous

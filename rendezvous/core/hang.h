@@ -1,6 +1,6 @@
 // What a coordinator does about a running round that does not go on: it asks all nodes where their workers stand,
-// says which rank is most likely the reason, and has the node of that rank end it. So the round fails there, and
-// the failure is charged, reported and answered like any other. Pure.
+// says which rank is most likely the reason, and has a node end one. So the round fails there, and the failure is
+// charged, reported and answered like any other. Pure.
 #pragma once
 
 #include <optional>
@@ -10,54 +10,75 @@
 #include "base/picture/rank_picture.h"
 #include "base/time.h"
 #include "muster/v1/rendezvous.pb.h"
+#include "rendezvous/core/root_cause.h"
 #include "rendezvous/core/stall.h"
 
 namespace muster::rendezvous {
 
 struct Job;
 
-// From the question to the last answer. A node that has not answered by then, since it is cut off, is left out.
+// From the question to the last answer, while all members are heard.
 inline constexpr absl::Duration kPictureAnswers = absl::Seconds(10);
 // From the word that a rank must end to its node's report: SIGKILL, the sweep and a beat. After that the whole
 // round is stopped, which finds out what cannot be ended.
 inline constexpr absl::Duration kHungEnds = absl::Seconds(20);
 
+// A member is heard lately if its newest status is no older than so many heartbeats.
+inline constexpr int kFreshBeats = 4;
+
+// What the members of a round report of their workers' silence.
+struct Silence {
+  // Since the last sign of life of any worker. nullopt: not known, since a member is starting, cut off, not heard
+  // lately, or not watched.
+  std::optional<absl::Duration> time;
+  int running = 0;  // members whose workers have not all ended
+  int signs = 0;    // of the member that has seen most windows with a sign
+  absl::Duration learned = absl::ZeroDuration();
+};
+
 // The present round's silence, and how far the answer to it has come.
 struct Hang {
-  explicit Hang(std::optional<absl::Duration> limit) : judge(limit) {}
+  // random: for the first question, since a predecessor has asked, too.
+  Hang(std::optional<absl::Duration> limit, uint64_t random) : judge(limit), questions(random >> 32) {}
 
-  void BeginRound();
+  void BeginRound(BootTime now);
+  // Whether it is a stall. nullopt: not known.
+  std::optional<bool> Judge(BootTime now, const Silence& silence);
+  void Ask(BootTime now);
+  bool Dismiss();  // it is none any more. Returns whether anything was said of it
 
   StallJudge judge;
-  uint64_t questions = 0;  // asked so far; kept
-  uint64_t question = 0;   // the open one; 0: none is
+  int running = 0;  // members whose workers have not all ended
+  BootTime running_since = absl::InfinitePast();
+  uint64_t questions;     // asked so far; kept
+  uint64_t question = 0;  // the open one; 0: none is
   BootTime asked_at = absl::InfinitePast();
   bool is_said = false;  // what the nodes answered
   std::optional<v1::Hang> sentence;
   BootTime sentenced_at = absl::InfinitePast();
 };
 
-struct Silence {
-  // Of the member that has been quiet for the shortest time. Zero if a member is starting, cut off, or not
-  // watched, or if no worker of the round lives any more.
-  absl::Duration shortest = absl::ZeroDuration();
-  int signs = 0;  // of life: of the member that has seen most of them in this round
-};
-Silence SilenceOf(const Job& job);
+// freshness: how old the newest status of a member may be.
+Silence SilenceOf(BootTime now, absl::Duration freshness, const Job& job);
 
 std::string DescribeSilence(const Job& job);
 
-// Whether all members have answered the open question.
+// Whether all members that run workers have answered the open question.
 bool AllHaveAnswered(const Job& job);
 
 // What they have answered, by rank.
 std::vector<RankPicture> PicturesOf(const Job& job);
 
 struct Finding {
-  int rank = 0;                    // to end: the first suspect, else the lowest rank
+  int rank = 0;                    // to end: the first suspect that lives, else the lowest rank that does
+  bool is_sure = false;            // it is the only suspect
   std::string why;                 // a sentence
   std::vector<std::string> lines;  // for the log
 };
 Finding FindHung(const Job& job);
+
+// What stands for the failure of the rank that was to end, where its node has reported none: it could not end it,
+// or was lost. nullopt: no rank was to end.
+std::optional<SeenFailure> FailureOfHang(const Job& job);
 
 }  // namespace muster::rendezvous

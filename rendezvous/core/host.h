@@ -51,6 +51,7 @@ struct Part {
   // Has reported membership in a round older than the greatest. Kept, because an agent that hears of the greatest
   // round no longer reports the older one.
   bool in_older_round = false;
+  int workers = 0;  // of the node, as its status said when it became a member
   v1::Round round;  // with its node rank; kept after the round, until the host is a member of another one
   BootTime lost_at = absl::InfiniteFuture();  // first sign in this round that it leaves or cannot continue
   v1::Epoch elsewhere;      // of the coordinators that it has shown to follow in this round, the last one's

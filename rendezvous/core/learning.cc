@@ -146,6 +146,7 @@ void Coordinator::LearnMembership(BootTime now, const v1::Round& last, Host& hos
     part.in_round = true;
     part.in_older_round = false;
     part.round = last;
+    part.workers = host.status.slots();
     host.seat = last.seat();
     job_.succession.NoteAttached(now);
     // A member of the greatest round has precedence for its place.

@@ -50,7 +50,7 @@ RoundResult ResultOf(BootTime now, const Job& job, EndCause end, const std::opti
   result.lasted = std::max(absl::ZeroDuration(), trouble - job.greatest.since);
   result.watched = job.ProgressIsWatched();
   result.progressed = job.SomeProgressed();
-  if (end == EndCause::kWorkerFailure) result.culprit = cause->host_id;
+  if (end == EndCause::kWorkerFailure && !cause->failure.hung_for_all()) result.culprit = cause->host_id;
   return result;
 }
 
@@ -68,7 +68,7 @@ std::optional<v1::Verdict> VerdictAfterFailure(const Job& job, const RoundAccoun
                                     " restarts: the progress file was not touched"));
     return verdict;
   }
-  if (job.hang.sentence && options.on_hang == OnHang::kStop) {
+  if (round.cause->hung() && options.on_hang == OnHang::kStop) {
     verdict.set_reason(absl::StrCat(round.what, " (--on-hang stop)"));
     return verdict;
   }
@@ -84,7 +84,13 @@ std::optional<v1::Verdict> VerdictAfterFailure(const Job& job, const RoundAccoun
 RoundAccount AccountOf(BootTime now, const Job& job) {
   const std::vector<FailureRef> failures = job.Failures();
   std::optional<SeenFailure> cause = FirstCause(failures);
-  const EndCause end = Classify(job.greatest, cause, failures);
+  EndCause end = Classify(job.greatest, cause, failures);
+  // The round hung, but no node has reported how it ended the rank: it could not, or was lost.
+  const bool stops = job.options.on_hang == OnHang::kStop && end == EndCause::kNodeLoss;
+  if (job.hang.sentence && (end == EndCause::kMembership || stops)) {
+    cause = FailureOfHang(job);
+    end = EndCause::kWorkerFailure;
+  }
   RoundAccount round;
   round.result = ResultOf(now, job, end, cause);
   round.what = Describe(job.greatest, end, cause);

@@ -6,18 +6,21 @@ namespace muster::rendezvous {
 
 void StallJudge::BeginRound() {
   signs_ = 0;
-  idle_ = absl::ZeroDuration();
+  silence_ = absl::ZeroDuration();
 }
 
-bool StallJudge::OnReports(absl::Duration idle, int signs) {
-  if (idle < idle_ && is_warm()) longest_silence_ = std::max(longest_silence_, idle_);
+bool StallJudge::OnReports(absl::Duration silence, int signs) {
+  // Without a new sign it has only become unknown. A silence within one window is shorter than any that matters.
+  if (is_warm() && signs > signs_) Learn(silence_);
   signs_ = std::max(signs_, signs);
-  idle_ = idle;
-  return idle > limit();
+  silence_ = silence;
+  return silence > limit();
 }
+
+void StallJudge::Learn(absl::Duration silence) { learned_ = std::max(learned_, silence); }
 
 absl::Duration StallJudge::limit() const {
-  const absl::Duration warm = given_.value_or(std::max(kLeastLearned, longest_silence_ * kLearnedFactor));
+  const absl::Duration warm = given_.value_or(std::max(kLeastLearned, learned_ * kLearnedFactor));
   return is_warm() ? warm : std::max(warm, kWarmUpLimit);
 }
 

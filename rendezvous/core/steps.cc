@@ -10,6 +10,7 @@
 #include "base/exit_codes.h"
 #include "base/ids.h"
 #include "rendezvous/core/coordinator.h"
+#include "rendezvous/core/directives.h"
 #include "rendezvous/core/drain.h"
 #include "rendezvous/core/explain.h"
 #include "rendezvous/core/recovery.h"
@@ -206,7 +207,7 @@ bool Coordinator::RecoverRound(BootTime now, Effects* out) {
   if (members.all_run) {
     Enter(State::kRunning, now, "all members of the round are back", out);
     job_.greatest.owned = job_.greatest.ever_owned = true;
-    job_.hang.BeginRound();
+    job_.hang.BeginRound(now);
     job_.greatest.ForgetLostFailures();
     return true;
   }
@@ -285,13 +286,14 @@ void Coordinator::MakeRound(BootTime now, const std::vector<Candidate>& members,
     host.part.elsewhere.Clear();
     host.part.times_elsewhere = 0;
     host.part.round = round;
+    host.part.workers = host.status.slots();
     host.seat = members[i].seat;
   }
   greatest.Become(rounds.front(), now, true);
   greatest.members = std::move(host_ids);
   job_.carried_is_refuted = false;
   greatest.counts = job_.counts;
-  job_.hang.BeginRound();
+  job_.hang.BeginRound(now);
   gathering.first_round = false;
   gathering.newcomers_since = absl::InfiniteFuture();
   job_.succession.ForgetFarewell();
@@ -308,12 +310,11 @@ void Coordinator::MakeRound(BootTime now, const std::vector<Candidate>& members,
 void Coordinator::WatchForHang(BootTime now, Effects* out) {
   if (job_.options.hang_timeout == absl::InfiniteDuration()) return;
   Hang& hang = job_.hang;
-  const Silence silence = SilenceOf(job_);
-  const bool stalls = hang.judge.OnReports(silence.shortest, silence.signs);
-  if (hang.sentence) return;
-  if (!stalls) {
-    if (std::exchange(hang.question, 0) != 0) Say(Severity::kInfo, "the workers show signs of life again", out);
-    hang.is_said = false;
+  const std::optional<bool> stalls = hang.Judge(now, SilenceOf(now, kFreshBeats * Beat(job_) + kTick, job_));
+  if (!stalls) return;
+  if (!*stalls) {
+    if (hang.Dismiss())
+      Say(Severity::kInfo, "the workers show signs of life again", out, {.event = events::kHang});
     return;
   }
   if (hang.is_said) return;
@@ -322,9 +323,7 @@ void Coordinator::WatchForHang(BootTime now, Effects* out) {
 }
 
 void Coordinator::AskWhereWorkersStand(BootTime now, Effects* out) {
-  Hang& hang = job_.hang;
-  hang.question = ++hang.questions;
-  hang.asked_at = now;
+  job_.hang.Ask(now);
   Say(Severity::kWarning, absl::StrCat(DescribeSilence(job_), ": asking all nodes where their workers stand"), out,
       {.event = events::kHang, .round = RoundOf(job_)});
   TellMembersAtOnce();
@@ -348,6 +347,7 @@ void Coordinator::ActOnHang(BootTime now, Effects* out) {
   *hang.sentence->mutable_round() = job_.greatest.id();
   hang.sentence->set_rank(finding.rank);
   hang.sentence->set_why(finding.why);
+  hang.sentence->set_is_sure(finding.is_sure);
   hang.sentenced_at = now;
   TellMembersAtOnce();
 }

@@ -22,6 +22,28 @@ for step in range(15):
     time.sleep(1)
 elsewhere() if os.environ["RANK"] == "1" else wait()
 """
+# Rank 0 prints for all, and ends; rank 1 still has something to do, in silence.
+ENDS_LATER = """
+import os, sys, time
+for step in range(12):
+    if os.environ["RANK"] == "0": print("step", step)
+    time.sleep(1)
+if os.environ["RANK"] == "1": time.sleep(3)
+"""
+# Rank 0 ends, and rank 1 waits for it for ever.
+NEVER_ENDS = """
+import os, sys, time
+for step in range(12):
+    print("step", step)
+    time.sleep(1)
+while os.environ["RANK"] == "1": time.sleep(60)
+"""
+STEPS = """
+import time
+for step in range(25):
+    print("step", step)
+    time.sleep(0.5)
+"""
 # Prints nothing after its first seconds, and touches its heartbeat file.
 BEATS = """
 import os, time
@@ -38,7 +60,7 @@ class Hang(ClusterTest):
     def job(self, script, options=(), nodes=2, **more):
         path = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory())) / "train.py"
         path.write_text(script)
-        return self.cluster(nodes, nproc=1, program=[sys.executable, "-S", "-E", str(path)],
+        return self.cluster(nodes, nproc=1, program=[sys.executable, "-S", str(path)],
                             options=[*TIMEOUT, *options], **more)
 
     def test_the_round_fails_and_starts_again(self):
@@ -56,8 +78,31 @@ class Hang(ClusterTest):
 
     def test_it_may_be_reported_only(self):
         job = self.job(HANGS, ["--on-hang", "report"]).start_all()
-        wait_until("the report", lambda: job.nodes[0].said("no worker has shown a sign of life"))
-        never("the end of a worker", lambda: job.nodes[0].said("stopping"))
+        wait_until("the report", lambda: job.nodes[0].said(r"; suspect: rank 1|no rank differs"))
+        never("the end of a worker", lambda: [node for node in job.nodes.values() if node.said("worker rank 1|restart")])
+
+    def test_a_rank_that_ends_later_than_the_one_that_prints_does_not_hang(self):
+        job = self.job(ENDS_LATER).start_all()
+        self.assertEqual({0: 0, 1: 0}, job.exit_codes())
+        self.assertEqual([], job.nodes[0].said("sign of life"), "nor is output kept back in a buffer")
+
+    def test_a_rank_that_waits_for_one_that_has_ended_is_ended(self):
+        job = self.job(NEVER_ENDS, ["--max-restarts", "0"]).start_all()
+        codes = set(job.exit_codes().values())
+        self.assertIn(codes.pop(), (128 + signal.SIGABRT, 128 + signal.SIGKILL))
+        self.assertEqual(set(), codes)
+        self.assertTrue(job.nodes[0].said(r"suspect: rank 0: it has ended"))
+
+    def test_a_job_that_is_suspended_does_not_hang(self):
+        job = self.job(STEPS).start_all()
+        for node in job.nodes.values():
+            wait_until("a step", lambda: re.search("step 20", node.out()))
+            node.signal(signal.SIGTSTP)
+        never("a hang", lambda: job.nodes[0].said("sign of life"), limit=8)
+        for node in job.nodes.values():
+            node.signal(signal.SIGCONT)
+        self.assertEqual({0: 0, 1: 0}, job.exit_codes())
+        self.assertEqual([], job.nodes[0].said("sign of life"))
 
     def test_a_touch_of_the_heartbeat_file_is_a_sign_of_life(self):
         job = self.job(BEATS, nodes=1)

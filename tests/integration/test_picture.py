@@ -54,7 +54,7 @@ class Picture(ClusterTest):
 
     def test_a_tool_that_hangs_does_not_hold_the_picture_up(self):
         node = self.ask(self.script(), tool="#!/bin/sh\nexec sleep 600\n")
-        wait_until("the picture", lambda: node.said(r"rank 0: it sleeps.* \(py-spy did not answer within 4s\)"))
+        wait_until("the picture", lambda: node.said(r"rank 0: it waits.* \(py-spy did not answer within 4s\)"))
 
     def test_what_the_tool_complains_of_is_shown(self):
         node = self.ask(self.script(), tool="#!/bin/sh\necho Error: Permission denied >&2\nexit 1\n")

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "agent/host/core/restart_history.h"
 #include "base/note.h"
 #include "base/time.h"
 #include "muster/v1/host.pb.h"
@@ -105,6 +106,7 @@ struct Finish {
   v1::Round last;               // the latest round that this node knows
   bool asked_to_leave = false;  // whoever asked is waiting for this host to end, possibly with a time limit
   LastCommand last_command = LastCommand::kNone;
+  Restarts restarts = {};
 };
 // Another request to end came after Finish: the host waits only briefly for the readers of its output.
 struct HurryFinish {

@@ -28,6 +28,12 @@ struct Ending {
   std::optional<absl::Time> wall = {};
   // A worker that had created its done file (MUSTER_DONE_FILE): what went wrong afterwards is no failure.
   bool done = false;
+  // muster has ended it because the job hung (--hang-timeout). It has failed then, however it ended.
+  enum class Hung {
+    kNo,
+    kSuspect,  // it alone stood where no other rank did
+    kForAll,   // no single rank was the reason: its node is not to blame
+  } hung = Hung::kNo;
   // Other processes of its session were spared until the grace period ends: OnRestEnded or a sweep follows.
   bool rest_lives = false;
 

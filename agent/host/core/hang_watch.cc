@@ -1,25 +1,69 @@
 #include "agent/host/core/hang_watch.h"
 
+#include <algorithm>
+#include <csignal>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/duration.h"
 #include "base/ids.h"
 #include "base/note.h"
 #include "base/picture/picture_message.h"
 #include "base/picture/picture_text.h"
+#include "base/picture/warm_up.h"
+#include "base/text.h"
 
 namespace muster::host {
+
+HangWatch::HangWatch(int64_t timeout_ms) : timeout_ms_(timeout_ms), clock_(SignWindow(timeout_ms)) {}
 
 void HangWatch::BeginRound(BootTime now, const v1::Round& round, int workers) {
   round_ = round.id();
   first_rank_ = round.first_rank();
-  hang_is_ended_ = false;
-  if (watches_) clock_.BeginRound(now, workers);
+  sentence_.reset();
+  due_.reset();
+  signs_since_asked_ = signs_in_picture_ = false;
+  stragglers_.clear();
+  if (timeout_ms_ != 0) clock_.BeginRound(now, workers);
 }
 
 void HangWatch::EndRound() {
   clock_.EndRound();
   picture_.Clear();
+}
+
+void HangWatch::OnTick(BootTime now, Effects* out) {
+  clock_.OnTick(now);
+  const absl::Duration limit = SignWindow(timeout_ms_) * kWarmUpSigns;
+  for (const int local_rank : clock_.Stragglers(limit)) {
+    if (!stragglers_.insert(local_rank).second) continue;
+    Say(Severity::kWarning,
+        absl::StrCat("worker rank ", first_rank_ + local_rank, " has shown no sign of life for ",
+                     muster::FormatDuration(limit), "; others of this node have"),
+        out, {.event = events::kHang, .rank = first_rank_ + local_rank});
+  }
+}
+
+void HangWatch::OnSigns(const std::set<int>& local_ranks) {
+  if (local_ranks.empty()) return;
+  if (is_taken_) {
+    signs_in_picture_ = true;
+    return;
+  }
+  clock_.OnSigns(local_ranks);
+  signs_since_asked_ = true;
+}
+
+Ending HangWatch::OnEnded(int local_rank, Ending ending) {
+  clock_.OnEnded(local_rank);
+  if (!sentence_ || sentence_->local_rank != local_rank) return ending;
+  // It may handle SIGABRT and exit 0, or have been done with all but its own end.
+  if (ending.ok()) ending.by_signal = true;
+  if (ending.number == 0) ending.number = SIGABRT;
+  ending.done = false;
+  if (ending.error_text.empty()) ending.error_text = CutUtf8(sentence_->why, kMaxErrorText);
+  ending.hung = sentence_->is_sure ? Ending::Hung::kSuspect : Ending::Hung::kForAll;
+  return ending;
 }
 
 void HangWatch::AskedBySignal(Effects* out) {
@@ -32,18 +76,25 @@ void HangWatch::Take(Effects* out) {
   out->push_back(TakePicture{first_rank_});
 }
 
-void HangWatch::OnDirective(const v1::HostDirective& directive, Effects* out) {
-  asked_ = directive.picture();
+void HangWatch::OnDirective(BootTime now, const v1::HostDirective& directive, bool is_stopping, Effects* out) {
+  learned_ = std::max(learned_, absl::Milliseconds(directive.learned_silence_ms()));
+  const bool is_new = std::exchange(asked_, directive.picture()) != asked_ && asked_ != 0;
+  if (is_new) signs_since_asked_ = signs_in_picture_ = false;
   if (asked_ != picture_.number()) picture_.Clear();
   if (asked_ != picture_.number()) Take(out);
-  if (directive.has_hang() && Same(directive.hang().round(), round_)) EndHung(directive.hang(), out);
+  const bool is_for_us = directive.has_hang() && Same(directive.hang().round(), round_);
+  if (!is_for_us || is_stopping || signs_since_asked_ || sentence_) return due_.reset();
+  if (!due_) due_ = signs_in_picture_ ? now + kSecondThought : now;
+  if (now >= *due_) EndHung(directive.hang(), out);
 }
 
-// The coordinator names a worker of this node. If that one has ended already, as the others wait for in vain, the
-// round is made to fail by another one.
+// The coordinator names a worker of this node. If that one has ended meanwhile, the round is made to fail by
+// another.
 void HangWatch::EndHung(const v1::Hang& hang, Effects* out) {
   const std::optional<int> ended = clock_.LiveOne(hang.rank() - first_rank_);
-  if (ended && !std::exchange(hang_is_ended_, true)) out->push_back(EndHungWorker{*ended, hang.why()});
+  if (!ended) return;
+  sentence_ = Sentence{*ended, hang.is_sure() && *ended == hang.rank() - first_rank_, hang.why()};
+  out->push_back(EndHungWorker{*ended, hang.why()});
 }
 
 bool HangWatch::OnPicture(std::vector<RankPicture> ranks, Effects* out) {
@@ -61,8 +112,9 @@ bool HangWatch::OnPicture(std::vector<RankPicture> ranks, Effects* out) {
 }
 
 void HangWatch::Describe(v1::HostStatus* status) const {
-  if (const auto quiet = clock_.Shortest()) status->set_quiet_ms(absl::ToInt64Milliseconds(*quiet));
+  if (const auto quiet = clock_.Silence()) status->set_quiet_ms(absl::ToInt64Milliseconds(*quiet));
   status->set_signs(clock_.signs());
+  status->set_learned_silence_ms(absl::ToInt64Milliseconds(learned_));
   if (picture_.number() != 0) *status->mutable_picture() = picture_;
 }
 

@@ -1,6 +1,5 @@
 // What a host does about hangs: it counts for how long its workers show no sign of life, takes the pictures of
-// them that the coordinator or a SIGUSR2 asks for, and ends the worker that the coordinator holds responsible.
-// Pure.
+// them that the coordinator or a SIGUSR2 asks for, and ends the worker that the coordinator names. Pure.
 #pragma once
 
 #include <optional>
@@ -9,43 +8,63 @@
 #include <vector>
 
 #include "agent/host/core/effects.h"
+#include "agent/host/core/ending.h"
 #include "agent/host/core/idle_clock.h"
 #include "base/picture/rank_picture.h"
 #include "muster/v1/host.pb.h"
 
 namespace muster::host {
 
+// A sentence is carried out so much later if a sign came while the picture was taken. The flight recorders of NCCL
+// answer with a line of output, which is no sign, but no other one can be told from it.
+inline constexpr absl::Duration kSecondThought = absl::Seconds(8);
+
 class HangWatch {
  public:
-  // watches: whether signs of life are looked for at all.
-  explicit HangWatch(bool watches) : watches_(watches) {}
+  // timeout_ms: as in NodeConfig.hang_timeout_ms; 0: signs of life are not looked for at all.
+  explicit HangWatch(int64_t timeout_ms);
 
   void BeginRound(BootTime now, const v1::Round& round, int workers);
   void EndRound();
-  void OnLook(BootTime now, const std::set<int>& signs) { clock_.OnLook(now, signs); }
-  void OnEnded(int local_rank) { clock_.OnEnded(local_rank); }  // its first process
+  void OnTick(BootTime now, Effects* out);
+  void OnSigns(const std::set<int>& local_ranks);
   void OnSuspended(bool suspended) { clock_.OnSuspended(suspended); }
+  // A worker's first process has ended. Returns how it counts: one that was to be ended has failed, whatever its
+  // own ending says.
+  Ending OnEnded(int local_rank, Ending ending);
 
   void AskedBySignal(Effects* out);
-  void OnDirective(const v1::HostDirective& directive, Effects* out);
+  // is_stopping: muster ends the workers of the round already.
+  void OnDirective(BootTime now, const v1::HostDirective& directive, bool is_stopping, Effects* out);
   // Answer to TakePicture. Returns whether the agent must hear of it.
   bool OnPicture(std::vector<RankPicture> ranks, Effects* out);
 
   void Describe(v1::HostStatus* status) const;
 
  private:
+  struct Sentence {
+    int local_rank = 0;
+    bool is_sure = false;
+    std::string why;
+  };
+
   void Take(Effects* out);
   void EndHung(const v1::Hang& hang, Effects* out);
 
-  const bool watches_;
+  const int64_t timeout_ms_;
   IdleClock clock_;
   v1::RoundId round_;
   int first_rank_ = 0;
-  bool is_taken_ = false;       // an answer to TakePicture is awaited
-  bool by_signal_ = false;      // it is for the log of this node
-  uint64_t asked_ = 0;          // the coordinator's number; 0: it asks nothing
-  v1::NodePicture picture_;     // the answer to that number, once it is there
-  bool hang_is_ended_ = false;  // in this round
+  std::set<int> stragglers_;          // local ranks of which it was said in this round
+  bool is_taken_ = false;             // an answer to TakePicture is awaited
+  bool by_signal_ = false;            // it is for the log of this node
+  uint64_t asked_ = 0;                // the coordinator's number; 0: it asks nothing
+  bool signs_since_asked_ = false;    // after the picture: then nothing hangs any more
+  bool signs_in_picture_ = false;     // while it was taken
+  std::optional<BootTime> due_;       // when the sentence will be carried out; nullopt: none is put off
+  v1::NodePicture picture_;           // the answer to that number, once it is there
+  std::optional<Sentence> sentence_;  // carried out in this round
+  absl::Duration learned_ = absl::ZeroDuration();  // the longest silence that ended by itself, as coordinators say
 };
 
 }  // namespace muster::host

@@ -40,7 +40,7 @@ HostCore::HostCore(HostOptions options)
       fitness_(options_),
       departure_(options_.stop_before),
       exit_(options_.host_id, options_.retryable_exit_code),
-      hang_watch_(options_.config.hang_timeout_ms() != 0) {}
+      hang_watch_(options_.config.hang_timeout_ms()) {}
 
 void HostCore::Begin(BootTime now, Effects* out) {
   last_tick_ = last_beat_ = now;
@@ -59,6 +59,7 @@ void HostCore::OnTick(BootTime now, Effects* out) {
   WatchAgent(now, counted, out);
   if (fitness_.OnTick(now, JobForFitness(), out)) SendStatus(out);
   if (IsIdle()) fitness_.WatchOffer(now, out);
+  hang_watch_.OnTick(now, out);
   WatchEnd(now, out);
   const absl::Duration beat = leased() ? std::min(kBeat, lease() / 8) : kBeat;
   if (!finished_ && now - last_beat_ >= beat) {
@@ -178,7 +179,7 @@ void HostCore::OnDirective(BootTime now, const v1::HostDirective& directive, Eff
     BeginLeave(now, {.reason = directive.leave(), .grace = options_.termination_grace}, out);
   }
   Obey(now, directive, out);
-  hang_watch_.OnDirective(directive, out);
+  hang_watch_.OnDirective(now, directive, round_.stopping(), out);
   Prepare(now, out);
   if (newly_applied && !finished_) SendStatus(out);
 }
@@ -191,6 +192,7 @@ void HostCore::Obey(BootTime now, const v1::HostDirective& directive, Effects* o
     case v1::HostDirective::kStop: {
       const absl::Duration grace = absl::Milliseconds(directive.stop().grace_ms());
       const Stop stop{.grace = departure_.GraceOr(now, grace), .cause = directive.stop().cause()};
+      history_.OnOrderedStop(now, directive.stop().cause());
       BeginStop(now, stop, out);
       if (!round_.active() && memory_.has_verdict()) fitness_.End(now, out);
       break;
@@ -231,6 +233,7 @@ void HostCore::MaybeStart(BootTime now, const v1::Round& round, Effects* out) {
   round_.Start(now, round);
   lease_.UpdateKernelTimer(round_.can_be_stopped(), out);
   hang_watch_.BeginRound(now, round, options_.config.slots());
+  history_.OnStart(now, round.id().number());
   out->push_back(SpawnWorkers{round});
   SendStatus(out);
 }
@@ -250,8 +253,10 @@ void HostCore::SetWallAtBoot(BootTime now, absl::Time wall) { wall_at_boot_ = wa
 void HostCore::OnExit(BootTime now, int local_rank, const Ending& ending, Effects* out) {
   if (finished_) return;
   if (ending.wall) SetWallAtBoot(now, *ending.wall);
-  const WorkerEnd end{.at = now, .wall_at_boot = wall_at_boot_, .local_rank = local_rank, .ending = ending};
-  hang_watch_.OnEnded(local_rank);
+  const WorkerEnd end{.at = now,
+                      .wall_at_boot = wall_at_boot_,
+                      .local_rank = local_rank,
+                      .ending = hang_watch_.OnEnded(local_rank, ending)};
   if (round_.OnExit(end, out)) StopAfterFailure(now, out);
   round_.SweepIfAllEnded(now, out);
 }
@@ -274,7 +279,9 @@ void HostCore::OnProgress(BootTime, Effects* out) {
 }
 
 void HostCore::BeginStop(BootTime now, const Stop& stop, Effects* out) {
-  if (round_.BeginStop(now, stop, out)) SendStatus(out);
+  if (!round_.BeginStop(now, stop, out)) return;
+  history_.OnOwnStop(now, stop.cause);
+  SendStatus(out);
 }
 
 void HostCore::WatchStop(BootTime now, Effects* out) {
@@ -413,7 +420,7 @@ void HostCore::OnPicture(BootTime, const std::vector<RankPicture>& ranks, Effect
   if (!finished_ && hang_watch_.OnPicture(ranks, out)) SendStatus(out);
 }
 
-void HostCore::OnLook(BootTime now, const std::set<int>& signs, Effects*) { hang_watch_.OnLook(now, signs); }
+void HostCore::OnSigns(BootTime, const std::set<int>& local_ranks, Effects*) { hang_watch_.OnSigns(local_ranks); }
 
 void HostCore::BeginLeave(BootTime now, const LeaveRequest& request, Effects* out) {
   departure_.Begin(now, request, round_.active(), out);
@@ -449,7 +456,9 @@ void HostCore::WatchEnd(BootTime now, Effects* out) {
   }
   finished_ = true;
   if (agent_.attached()) out->push_back(KillAgent{});
-  out->push_back(exit_.MakeFinish(departure_.leave(), memory_.last()));
+  Finish finish = exit_.MakeFinish(departure_.leave(), memory_.last());
+  finish.restarts = history_.restarts();
+  out->push_back(std::move(finish));
 }
 
 }  // namespace muster::host

@@ -26,6 +26,7 @@
 #include "agent/host/core/lease.h"
 #include "agent/host/core/local_round.h"
 #include "agent/host/core/memory_use.h"
+#include "agent/host/core/restart_history.h"
 #include "base/driver.h"
 #include "base/time.h"
 #include "muster/v1/host.pb.h"
@@ -95,8 +96,8 @@ class HostCore {
   // No worker process handles that signal. SIGUSR2 then asks for a picture of the workers.
   void OnNotForwarded(BootTime now, int signal, Effects* out);
   void OnPicture(BootTime now, const std::vector<RankPicture>& ranks, Effects* out);  // answer to TakePicture
-  // Which workers have shown a sign of life since the last call, by local rank. About once a second.
-  void OnLook(BootTime now, const std::set<int>& signs, Effects* out);
+  // Workers that have shown a sign of life, by local rank. Looked for about once a second.
+  void OnSigns(BootTime now, const std::set<int>& local_ranks, Effects* out);
   // SIGTSTP: with a lease it suspends only the workers; without a lease StopSelf, or a note if no shell could
   // continue this process once it is stopped.
   void OnSuspend(BootTime now, bool shell_can_continue, Effects* out);
@@ -155,6 +156,7 @@ class HostCore {
   MemoryUse memory_use_;
   bool serves_others_ = false;  // other nodes use the coordinator on this node
   HangWatch hang_watch_;
+  RestartHistory history_;
   bool finished_ = false;                        // Finish was appended: no event has an effect any more
   absl::Time wall_at_boot_ = absl::UnixEpoch();  // of the machine, by the latest reading of the wall clock
   BootTime last_tick_ = absl::InfinitePast();

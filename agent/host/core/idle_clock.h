@@ -1,9 +1,9 @@
-// For how long each worker of a round has shown no sign of life. Whether that is a hang, the coordinator decides,
+// For how long the workers of a round have shown no sign of life. Whether that is a hang, the coordinator decides,
 // by the clocks of all nodes (rendezvous/core/stall.h).
 //
-// Looks for signs come about once a second (agent/host/watch/activity_watch.h). Only the time between two of them
-// counts, and not much of that: a machine that sleeps, a file system that keeps the looks waiting, or a Ctrl-Z
-// accuses nobody. Pure.
+// Time is counted from tick to tick of the host, and of a longer gap only a little: a machine that sleeps or a
+// host that was stopped accuses nobody. A Ctrl-Z does not count either. Signs come from other threads, which a
+// file system may hold up; that is no reason for the clock to stand still. Pure.
 #pragma once
 
 #include <optional>
@@ -14,35 +14,52 @@
 
 namespace muster::host {
 
-inline constexpr absl::Duration kMaxCountedGap = absl::Seconds(2);  // between two looks
+inline constexpr absl::Duration kMaxCountedGap = absl::Seconds(2);  // between two ticks
 
 class IdleClock {
  public:
-  void BeginRound(BootTime now, int workers);  // all of them have just shown a sign
+  // window: of warmth (base/picture/warm_up.h).
+  explicit IdleClock(absl::Duration window) : window_(window) {}
+
+  void BeginRound(BootTime now, int workers);  // they have just shown a sign
   void EndRound() { workers_.clear(); }
 
-  // signs: local ranks that have shown one since the last look.
-  void OnLook(BootTime now, const std::set<int>& signs);
-  void OnEnded(int local_rank);  // no sign is expected of it any more
-  void OnSuspended(bool suspended) { suspended_ = suspended; }
+  void OnTick(BootTime now);
+  void OnSigns(const std::set<int>& local_ranks);
+  // No sign is expected of it any more. The others begin anew: it may have been the one that showed signs for all.
+  void OnEnded(int local_rank);
+  // All of them. A sign ends it, too, unless it was given just before.
+  void OnSuspended(bool suspended);
 
-  // Of the worker that showed one last, among those that live; nullopt: none lives.
-  std::optional<absl::Duration> Shortest() const;
-  int signs() const { return signs_; }      // looks of this round that found one
-  absl::Duration Of(int local_rank) const;  // zero: not known
+  // Of all workers; nullopt: none lives.
+  std::optional<absl::Duration> Silence() const;
+  absl::Duration Of(int local_rank) const;     // of one; zero: not known
+  int signs() const { return windows_.seen; }  // windows of this round with a sign of any worker
+  // Live workers that used to show signs steadily and have shown none for longer than `limit`, while others of
+  // this node have shown some within half of that.
+  std::vector<int> Stragglers(absl::Duration limit) const;
   // The given worker if it lives, else the first one that does; nullopt: none lives.
   std::optional<int> LiveOne(int local_rank) const;
 
  private:
+  struct Windows {
+    int seen = 0;
+    absl::Duration next = absl::ZeroDuration();  // by counted_
+  };
   struct Worker {
     absl::Duration idle = absl::ZeroDuration();
+    Windows windows;
     bool lives = true;
   };
+  void Count(Windows* windows) const;
 
-  std::vector<Worker> workers_;  // by local rank; empty: no round
-  int signs_ = 0;
-  BootTime looked_at_ = absl::InfinitePast();
-  bool suspended_ = false;
+  const absl::Duration window_;
+  std::vector<Worker> workers_;                    // by local rank; empty: no round
+  absl::Duration silence_ = absl::ZeroDuration();  // of all
+  absl::Duration counted_ = absl::ZeroDuration();  // since the round began
+  Windows windows_;                                // of all
+  BootTime ticked_at_ = absl::InfinitePast();
+  std::optional<absl::Duration> suspended_for_;  // nullopt: they are not
 };
 
 }  // namespace muster::host

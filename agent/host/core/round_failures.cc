@@ -27,6 +27,10 @@ bool RoundFailures::OnEnd(const WorkerEnd& end, std::optional<BootTime> stopping
     Fail(end, out);
     return true;
   }
+  if (ending.hung != Ending::Hung::kNo) {
+    TakeHung(end, out);
+    return false;
+  }
   if (cause_ || !TakesLate(end, *stopping_since, out)) AddFurther(end);
   return false;
 }
@@ -43,6 +47,12 @@ void RoundFailures::Fail(const WorkerEnd& end, Effects* out) {
   SetCause(end, FailedAt(end));
   const std::string& text = end.ending.error_text;
   SayCause(end, text.empty() ? "" : absl::StrCat(": ", text), out);
+}
+
+// Its end made the others fail, and one of them ended sooner.
+void RoundFailures::TakeHung(const WorkerEnd& end, Effects* out) {
+  if (cause_) AddOther(*std::move(cause_), cause_at_);
+  Fail(end, out);
 }
 
 // A failure after the node began to stop its workers. A worker that reported an earlier failure than the cause and
@@ -113,6 +123,8 @@ v1::Failure RoundFailures::MakeFailure(const WorkerEnd& end, BootTime at) const 
   }
   failure.set_core_dumped(ending.core_dumped);
   failure.set_oom_killed(ending.oom_killed);
+  failure.set_hung(ending.hung != Ending::Hung::kNo);
+  failure.set_hung_for_all(ending.hung == Ending::Hung::kForAll);
   failure.set_error_text(CutUtf8(ending.error_text, kMaxErrorText));
   failure.set_callstack(CutUtf8(ending.callstack, kMaxErrorText));
   failure.set_error_file(ending.error_file);

@@ -3,7 +3,7 @@
 // The failure that is reported first is the cause. A worker that exits later replaces it if its error file shows
 // that it failed earlier: its peers may fail because of it faster than it ends. All others are listed as failures
 // after muster's own signal, also where no worker of this node is the cause. A worker that had created its done
-// file has not failed, however it ends. Pure.
+// file has not failed, however it ends; one that muster has ended because the job hung has. Pure.
 #pragma once
 
 #include <cstdint>
@@ -53,6 +53,7 @@ class RoundFailures {
 
  private:
   void SayDone(const WorkerEnd& end, Effects* out) const;
+  void TakeHung(const WorkerEnd& end, Effects* out);
   void AddFurther(const WorkerEnd& end);
   bool TakesLate(const WorkerEnd& end, BootTime stopping_since, Effects* out);
   void AddOther(v1::Failure other, BootTime at);

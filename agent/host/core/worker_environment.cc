@@ -87,6 +87,10 @@ void SetDefaults(const WorkerEnvironmentOptions& options, EnvironmentMap* enviro
   environment->emplace("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
   // A worker that crashes prints a traceback even without torch's @record.
   environment->emplace("PYTHONFAULTHANDLER", "1");
+  // All or none of them: the user's own pipe belongs to the user's own settings.
+  const bool has_own = environment->count("TORCH_NCCL_DEBUG_INFO_PIPE_FILE") > 0;
+  if (!has_own) environment->insert(options.recorder.begin(), options.recorder.end());
+  if (options.unbuffered) environment->emplace("PYTHONUNBUFFERED", "1");
   // Workers of one node share its cores; if each used all of them, all would be slow.
   if (options.slots > 1) environment->emplace("OMP_NUM_THREADS", "1");
 }

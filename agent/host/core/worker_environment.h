@@ -22,6 +22,8 @@ struct WorkerEnvironmentOptions {
   std::string heartbeat_file;                  // path for MUSTER_HEARTBEAT_FILE; empty: none
   std::string timer_file;                      // the file timer's pipe; empty: none
   std::string signals_to_handle;               // the value of --signals-to-handle
+  EnvironmentMap recorder = {};                // variables of NCCL's flight recorder; empty: not set
+  bool unbuffered = false;                     // Python's output comes at once, as a sign of life must
   bool virtual_local_rank = false;             // LOCAL_RANK is 0 for every worker
   std::string visible_devices_variable;        // e.g. CUDA_VISIBLE_DEVICES; empty: not set
   std::map<int, std::string> visible_devices;  // by local rank

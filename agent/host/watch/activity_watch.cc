@@ -1,17 +1,23 @@
 #include "agent/host/watch/activity_watch.h"
 
+#include <algorithm>
 #include <optional>
 #include <thread>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/match.h"
 #include "agent/host/watch/file_mark.h"
+#include "base/console/log.h"
 #include "base/mutex.h"
 #include "base/proc/proc_scan.h"
 #include "base/thread.h"
 
 namespace muster::host {
 namespace {
+
+constexpr const char* kPart = "host";
+constexpr int kDeepestWrapper = 8;
 
 // Remembers what it saw, and says whether that has changed. The first look finds nothing new.
 class FileLook {
@@ -27,61 +33,16 @@ class FileLook {
   FileMark seen_;
 };
 
-class WorkerLook {
- public:
-  explicit WorkerLook(ActivityWatch::Worker worker)
-      : worker_(std::move(worker)), written_(BytesWritten(worker_.pid)) {
-    for (const std::string& file : worker_.files) files_.emplace_back(file);
-    for (const ByteCount& count : worker_.output) output_ += count->load();
-  }
-  int local_rank() const { return worker_.local_rank; }
-
-  bool TakeSign() {
-    bool sign = false;
-    for (FileLook& file : files_) sign |= file.TakeChange();
-    uint64_t output = 0;
-    for (const ByteCount& count : worker_.output) output += count->load();
-    sign |= output != std::exchange(output_, output);
-    const uint64_t written = BytesWritten(worker_.pid);
-    sign |= written > std::exchange(written_, written) + kBusyBytes;
-    return sign;
-  }
-
- private:
-  ActivityWatch::Worker worker_;
-  std::vector<FileLook> files_;
-  uint64_t output_ = 0;
-  uint64_t written_ = 0;
-};
-
 }  // namespace
 
-// Shared with the thread, which may outlive its owner in a system call that does not return.
+// Shared with the threads, which may outlive their owner in a system call that does not return.
 class ActivityWatch::State : public std::enable_shared_from_this<State> {
  public:
-  State(EventLoop* loop, Looked looked) : loop_(loop), looked_(std::move(looked)) {}
+  State(EventLoop* loop, Showed showed) : loop_(loop), showed_(std::move(showed)) {}
 
-  void Run() {
-    std::vector<WorkerLook> workers;
-    FileLook progress("");
-    uint64_t round = 0;
-    while (std::optional<Round> begun = Next(round)) {
-      if (begun->number != round) {
-        round = begun->number;
-        progress = FileLook(begun->progress_file);
-        workers.clear();
-        for (Worker& worker : begun->workers) workers.emplace_back(std::move(worker));
-        continue;
-      }
-      if (workers.empty()) continue;
-      const bool all = progress.TakeChange();
-      std::set<int> signs;
-      for (WorkerLook& worker : workers) {
-        if (worker.TakeSign() || all) signs.insert(worker.local_rank());
-      }
-      Tell(round, signs);
-    }
-  }
+  // The two threads.
+  void LookAtProcesses();
+  void LookAtFiles();
 
   void Begin(std::vector<Worker> workers, std::string progress_file) {
     const MutexLock lock(mutex_);
@@ -102,44 +63,188 @@ class ActivityWatch::State : public std::enable_shared_from_this<State> {
   };
 
   // Waits for another round than `known`, or for the next look. nullopt: stop.
-  std::optional<Round> Next(uint64_t known) {
-    const MutexLock lock(mutex_);
-    condition_.WaitFor(mutex_, absl::ToChronoNanoseconds(kLookPeriod),
-                       [this, known]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-                         return loop_ == nullptr || round_.number != known;
-                       });
-    if (loop_ == nullptr) return std::nullopt;
-    return round_.number == known ? Round{known, {}, ""} : round_;
-  }
-
-  void Tell(uint64_t round, const std::set<int>& signs) {
-    const MutexLock lock(mutex_);
-    if (loop_ == nullptr || round != round_.number) return;
-    loop_->Post([self = shared_from_this(), round, signs] {
-      if (self->IsRound(round)) self->looked_(signs);
-    });
-  }
+  std::optional<Round> Next(uint64_t known);
+  void Tell(uint64_t round, const std::set<int>& local_ranks);
   bool IsRound(uint64_t round) {
     const MutexLock lock(mutex_);
     return round_.number == round;
   }
+  void NoteFiles(bool are_asked);
+  void SayIfFilesAreSilent();
 
   Mutex mutex_;
   Condition condition_;
   EventLoop* loop_ ABSL_GUARDED_BY(mutex_);  // null: the owner was destroyed
-  const Looked looked_;
+  const Showed showed_;
   Round round_ ABSL_GUARDED_BY(mutex_);
+  std::optional<BootTime> files_asked_at_ ABSL_GUARDED_BY(mutex_);  // nullopt: they have answered
+  bool files_are_said_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-ActivityWatch::ActivityWatch(EventLoop* loop, Looked looked)
-    : state_(std::make_shared<State>(loop, std::move(looked))) {}
+namespace {
+
+// What of a worker needs no file system: its output, and the bytes that its process writes.
+class ProcessLook {
+ public:
+  explicit ProcessLook(const ActivityWatch::Worker& worker) : worker_(worker) {
+    output_ = Output();
+    written_ = Written();
+  }
+  int local_rank() const { return worker_.local_rank; }
+
+  bool TakeSign() {
+    const uint64_t output = Output();
+    bool sign = output != std::exchange(output_, output);
+    const uint64_t written = Written();
+    const uint64_t enough = worker_.on_terminal ? 0 : kBusyBytes;
+    sign |= written_ > 0 && written > written_ + enough;
+    written_ = written;
+    return sign;
+  }
+
+ private:
+  uint64_t Output() const {
+    uint64_t sum = 0;
+    for (const ByteCount& count : worker_.output) sum += count->load();
+    return sum;
+  }
+
+  // Of the process that trains.
+  uint64_t Written() {
+    if (!trains_ || !IsThere(process_)) FindTrainer();
+    return BytesWritten(process_);
+  }
+  // A shell or another wrapper writes nothing itself: its first child is followed down to the first Python.
+  void FindTrainer() {
+    const pid_t before = process_;
+    process_ = worker_.pid;
+    for (int depth = 0; depth < kDeepestWrapper; ++depth) {
+      trains_ = absl::StartsWith(ProgramOf(process_), "python");
+      const std::optional<pid_t> child = trains_ ? std::nullopt : FirstChild(process_);
+      if (!child) break;
+      process_ = *child;
+    }
+    if (process_ != before) written_ = 0;
+  }
+
+  ActivityWatch::Worker worker_;
+  pid_t process_ = 0;
+  bool trains_ = false;  // it is known that it is the one
+  uint64_t output_ = 0;
+  uint64_t written_ = 0;  // 0: not known yet, or it could not be read
+};
+
+class FilesLook {
+ public:
+  explicit FilesLook(const ActivityWatch::Worker& worker) : local_rank_(worker.local_rank) {
+    for (const std::string& file : worker.files) files_.emplace_back(file);
+  }
+  int local_rank() const { return local_rank_; }
+
+  bool TakeSign() {
+    bool sign = false;
+    for (FileLook& file : files_) sign |= file.TakeChange();
+    return sign;
+  }
+
+ private:
+  int local_rank_;
+  std::vector<FileLook> files_;
+};
+
+template <typename Look>
+std::set<int> TakeSigns(std::vector<Look>* looks, bool all) {
+  std::set<int> signs;
+  for (Look& look : *looks) {
+    if (look.TakeSign() || all) signs.insert(look.local_rank());
+  }
+  return signs;
+}
+
+template <typename Look>
+std::vector<Look> LooksAt(const std::vector<ActivityWatch::Worker>& workers) {
+  return std::vector<Look>(workers.begin(), workers.end());
+}
+
+}  // namespace
+
+void ActivityWatch::State::LookAtProcesses() {
+  std::vector<ProcessLook> looks;
+  uint64_t round = 0;
+  while (const std::optional<Round> begun = Next(round)) {
+    SayIfFilesAreSilent();
+    if (begun->number == round) {
+      Tell(round, TakeSigns(&looks, false));
+    } else {
+      round = begun->number;
+      looks = LooksAt<ProcessLook>(begun->workers);
+    }
+  }
+}
+
+void ActivityWatch::State::LookAtFiles() {
+  std::vector<FilesLook> looks;
+  FileLook progress("");
+  uint64_t round = 0;
+  while (const std::optional<Round> begun = Next(round)) {
+    NoteFiles(true);
+    if (begun->number == round) {
+      Tell(round, TakeSigns(&looks, progress.TakeChange()));
+    } else {
+      round = begun->number;
+      progress = FileLook(begun->progress_file);
+      looks = LooksAt<FilesLook>(begun->workers);
+    }
+    NoteFiles(false);
+  }
+}
+
+std::optional<ActivityWatch::State::Round> ActivityWatch::State::Next(uint64_t known) {
+  const MutexLock lock(mutex_);
+  condition_.WaitFor(mutex_, absl::ToChronoNanoseconds(kLookPeriod),
+                     [this, known]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+                       return loop_ == nullptr || round_.number != known;
+                     });
+  if (loop_ == nullptr) return std::nullopt;
+  return round_.number == known ? Round{known, {}, ""} : round_;
+}
+
+void ActivityWatch::State::Tell(uint64_t round, const std::set<int>& local_ranks) {
+  const MutexLock lock(mutex_);
+  if (local_ranks.empty() || loop_ == nullptr || round != round_.number) return;
+  loop_->Post([self = shared_from_this(), round, local_ranks] {
+    if (self->IsRound(round)) self->showed_(local_ranks);
+  });
+}
+
+void ActivityWatch::State::NoteFiles(bool are_asked) {
+  const MutexLock lock(mutex_);
+  files_asked_at_ = are_asked ? std::optional(EventLoop::Now()) : std::nullopt;
+}
+
+void ActivityWatch::State::SayIfFilesAreSilent() {
+  const MutexLock lock(mutex_);
+  const bool silent = files_asked_at_ && EventLoop::Now() - *files_asked_at_ > kFilesAnswer;
+  if (!silent || std::exchange(files_are_said_, true) || loop_ == nullptr) return;
+  loop_->Post([] {
+    Log(Severity::kWarning, kPart,
+        "the file system of the workers' log, heartbeat or progress files does not answer: what happens there is "
+        "not seen as a sign of life");
+  });
+}
+
+ActivityWatch::ActivityWatch(EventLoop* loop, Showed showed)
+    : state_(std::make_shared<State>(loop, std::move(showed))) {}
 
 ActivityWatch::~ActivityWatch() { state_->Stop(); }
 
 absl::Status ActivityWatch::Start() {
-  absl::StatusOr<std::thread> thread = StartThread([state = state_] { state->Run(); });
-  if (thread.ok()) thread->detach();
-  return thread.status();
+  for (const auto look : {&State::LookAtProcesses, &State::LookAtFiles}) {
+    absl::StatusOr<std::thread> thread = StartThread([state = state_, look] { ((*state).*look)(); });
+    if (!thread.ok()) return thread.status();
+    thread->detach();
+  }
+  return absl::OkStatus();
 }
 
 void ActivityWatch::BeginRound(std::vector<Worker> workers, std::string progress_file) {

@@ -1,9 +1,10 @@
 // Looks once a second which workers have shown a sign of life: output that passes through muster, a change of
-// their log files or of their heartbeat file, a touch of the node's progress file, or a large amount of bytes
-// written to anything, as a checkpoint is. Processor time is no sign: who waits for others may spin.
+// their log files, of their terminal or of their heartbeat file, a touch of the node's progress file, or a large
+// amount of bytes written to anything, as a checkpoint is. Processor time is no sign: who waits for others may
+// spin.
 //
-// The files may be on a network file system that does not answer. So a thread of its own looks, and nothing waits
-// for it: while it does not come back there is no look. The class lives on the loop thread.
+// The files may be on a network file system that does not answer. So one thread looks at them and another one at
+// the rest, and nothing waits for either. The class lives on the loop thread.
 #pragma once
 
 #include <sys/types.h>
@@ -23,9 +24,10 @@
 namespace muster::host {
 
 inline constexpr absl::Duration kLookPeriod = absl::Seconds(1);
-// Written by a worker's first process within one look. Threads that report figures in the background write less,
-// and go on when the training does not.
+// Written within one look by the process that trains: a worker's first one, or the Python that it runs. Threads
+// that report figures in the background write less, and go on when the training does not.
 inline constexpr uint64_t kBusyBytes = 1024 * 1024;
+inline constexpr absl::Duration kFilesAnswer = absl::Seconds(30);  // after that it is said that they do not
 
 class ActivityWatch {
  public:
@@ -34,16 +36,17 @@ class ActivityWatch {
     pid_t pid = 0;
     std::vector<std::string> files;  // a change of one is a sign; it need not exist
     std::vector<ByteCount> output;   // bytes of it that have passed through muster
+    bool on_terminal = false;        // it writes to a terminal: whatever it writes is a sign
   };
-  // Called on the loop thread with the local ranks that have shown a sign since the last look.
-  using Looked = std::function<void(const std::set<int>& signs)>;
+  // Called on the loop thread with the local ranks that have shown a sign since the last look; never with none.
+  using Showed = std::function<void(const std::set<int>& local_ranks)>;
 
-  ActivityWatch(EventLoop* loop, Looked looked);
+  ActivityWatch(EventLoop* loop, Showed showed);
   ~ActivityWatch();
   ActivityWatch(const ActivityWatch&) = delete;
   ActivityWatch& operator=(const ActivityWatch&) = delete;
 
-  // Errors: no thread could be created; there are no looks then.
+  // Errors: no thread could be created; there are no looks, or not all.
   absl::Status Start();
   // progress_file: of the node, a sign of all workers; empty: none.
   void BeginRound(std::vector<Worker> workers, std::string progress_file);

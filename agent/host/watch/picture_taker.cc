@@ -11,6 +11,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "base/check.h"
 #include "base/io/bounded_call.h"
 #include "base/proc/proc_scan.h"
@@ -22,14 +23,12 @@ namespace {
 constexpr absl::Duration kPoll = absl::Milliseconds(10);
 constexpr size_t kMaxName = 64;  // bytes of a program's or a kernel function's name
 constexpr size_t kMaxSessionProcesses = 4096;
+constexpr absl::Duration kBetweenLooks = absl::Milliseconds(300);  // at one rank
 
-std::string FileName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
-
-// The program that the process executes; its own name if we may not see that.
-std::string ProgramOf(const ProcessInfo& process) {
-  char path[4096];
-  const ssize_t size = readlink(absl::StrCat("/proc/", process.pid, "/exe").c_str(), path, sizeof(path));
-  return size > 0 ? FileName(std::string(path, static_cast<size_t>(size))) : process.name;
+// Its own name if we may not see what it executes.
+std::string NameOf(const ProcessInfo& process) {
+  std::string program = ProgramOf(process.pid);
+  return program.empty() ? process.name : program;
 }
 
 // All processes of the worker's session, its first process first, then by pid: parents mostly come before
@@ -48,6 +47,12 @@ std::vector<ProcessInfo> SessionOf(pid_t worker) {
   return members;
 }
 
+absl::Duration ProcessorTimeOf(const std::vector<ProcessInfo>& processes) {
+  absl::Duration total;
+  for (const ProcessInfo& process : processes) total += ProcessorTime(process.pid);
+  return total;
+}
+
 // What /proc says of one rank.
 struct Looked {
   RankPicture picture;
@@ -55,7 +60,7 @@ struct Looked {
 };
 
 bool IsPython(const ProcessInfo& process) {
-  return !process.ended() && absl::StartsWith(ProgramOf(process), "python");
+  return !process.ended() && absl::StartsWith(NameOf(process), "python");
 }
 
 // On a thread of its own, which a file of /proc may hold for ever.
@@ -66,16 +71,24 @@ Looked LookAt(const PictureTaker::Subject& subject) {
   picture.pid = subject.worker;
   const std::vector<ProcessInfo> session = SessionOf(subject.worker);
   if (session.empty()) {
-    picture.ended = true;
+    picture.ended = !IsThere(subject.worker);
+    if (!picture.ended) picture.missing = "/proc does not show it";
     return looked;
   }
   const auto python = std::find_if(session.begin(), session.end(), IsPython);
   looked.is_python = python != session.end();
   const ProcessInfo& shown = looked.is_python ? *python : session.front();
   picture.pid = shown.pid;
-  picture.program = ToUtf8(ProgramOf(shown), kMaxName);
-  picture.state = shown.state;
+  picture.program = ToUtf8(NameOf(shown), kMaxName);
   picture.threads = shown.threads;
+  // The state of one moment is chance.
+  const absl::Duration before = ProcessorTimeOf(session);
+  absl::SleepFor(kBetweenLooks);
+  picture.busy_percent =
+      static_cast<int>(100 * absl::FDivDuration(ProcessorTimeOf(session) - before, kBetweenLooks));
+  const std::optional<ProcessInfo> later = ReadProcess(shown.pid);
+  picture.state = later ? later->state : shown.state;
+  if (picture.state == 'D' && shown.state != 'D') picture.state = shown.state;
   picture.waits_in = ToUtf8(KernelFunction(shown.pid), kMaxName);
   if (!looked.is_python) picture.missing = "it runs no Python";
   return looked;
@@ -95,6 +108,8 @@ struct PictureTaker::Shot {
   BootTime began = absl::InfinitePast();
   std::vector<std::optional<std::future<Looked>>> looks;  // nullopt: it has come, or will not
   std::vector<RankPicture> pictures;
+  std::vector<RecorderPaths> recorders;
+  std::optional<RecorderDump> dump;
   std::deque<size_t> to_ask;  // indices of Python processes
   int asked = 0;              // of tool_, and not answered
   EventLoop::TimerId timer = 0;
@@ -122,7 +137,9 @@ void PictureTaker::Take(const std::vector<Subject>& subjects, const std::string&
                           ? absl::StrCat("/proc did not say within ", absl::FormatDuration(kProcLimit))
                           : "no thread could be started";
     shot_->pictures.push_back(std::move(picture));
+    shot_->recorders.push_back(subject.recorder);
   }
+  shot_->dump.emplace(shot_->began, shot_->recorders);
   shot_->timer = loop_->After(kPoll, [this] { Poll(); });  // done() never comes within Take()
 }
 
@@ -143,7 +160,9 @@ void PictureTaker::Poll() {
     if (looked.is_python) shot_->to_ask.push_back(i);
   }
   AskForStacks();
-  const bool over = (!waits || passed >= kProcLimit) && shot_->to_ask.empty() && shot_->asked == 0;
+  shot_->dump->Poll(EventLoop::Now());
+  const bool over =
+      (!waits || passed >= kProcLimit) && shot_->to_ask.empty() && shot_->asked == 0 && shot_->dump->over();
   if (over || passed >= kPictureLimit) return Finish();
   shot_->timer = loop_->After(kPoll, [this] { Poll(); });
 }
@@ -171,6 +190,9 @@ void PictureTaker::OnStacks(size_t index, const StackTool::Answer& answer) {
 void PictureTaker::Finish() {
   for (const size_t index : shot_->to_ask) {
     shot_->pictures[index].missing = absl::StrCat("no time was left to ask ", kStackTool);
+  }
+  for (size_t i = 0; i < shot_->pictures.size(); ++i) {
+    if (shot_->dump->Has(i)) shot_->pictures[i].recorder = shot_->recorders[i].file;
   }
   const std::unique_ptr<Shot> shot = std::move(shot_);
   shot->done(std::move(shot->pictures));

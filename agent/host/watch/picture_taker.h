@@ -1,8 +1,8 @@
 // Takes a picture of this node's workers: what their processes do, and where their Python code stands.
 //
 // It is taken when something is wrong, so nothing here waits for a process or a file without a limit: what does
-// not answer in time is named in the picture. The workers are not stopped and not signalled. Lives on the loop
-// thread.
+// not answer in time is named in the picture. The workers are not stopped and not signalled; those that use NCCL
+// write their flight recorders. Lives on the loop thread.
 #pragma once
 
 #include <sys/types.h>
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "agent/host/process/spawner.h"
+#include "agent/host/watch/flight_recorder.h"
 #include "agent/host/watch/stack_tool.h"
 #include "base/io/event_loop.h"
 #include "base/picture/rank_picture.h"
@@ -28,6 +29,7 @@ class PictureTaker {
   struct Subject {
     int rank = 0;
     pid_t worker = 0;  // its first process, which leads its session
+    RecorderPaths recorder = {};
   };
   using Done = std::function<void(std::vector<RankPicture> pictures)>;
 

@@ -118,6 +118,30 @@ TEST(Suspects, OneThatDiffersIsTheReason) {
   EXPECT_THAT(FindSuspects(ranks).ranks, ElementsAre(6));
 }
 
+// Waiters of NCCL spin, and the kernel shows one moment of each.
+TEST(Suspects, WhoRunsAtTheMomentIsNoneForThat) {
+  std::vector<RankPicture> ranks = Eight();
+  ranks[2].state = 'R';
+  EXPECT_TRUE(FindSuspects(ranks).ranks.empty());
+  ranks[5] = Standing(5, {{"load", "/job/data.py", 41}});
+  EXPECT_THAT(FindSuspects(ranks).ranks, ElementsAre(5));
+}
+
+TEST(Suspects, WithoutStacksWhoComputesOrWaitsAloneIsOne) {
+  std::vector<RankPicture> ranks(4);
+  for (int i = 0; i < 4; ++i) {
+    ranks[static_cast<size_t>(i)].rank = i;
+    ranks[static_cast<size_t>(i)].state = i % 2 == 0 ? 'R' : 'S';
+    ranks[static_cast<size_t>(i)].waits_in = i % 2 == 0 ? "" : "futex_wait";
+  }
+  EXPECT_TRUE(FindSuspects(ranks).ranks.empty()) << "one moment says nothing";
+  for (RankPicture& rank : ranks) rank.busy_percent = 100;
+  ranks[1].busy_percent = 3;
+  EXPECT_THAT(FindSuspects(ranks).ranks, ElementsAre(1));
+  EXPECT_THAT(PictureLines(ranks),
+              ::testing::Contains(HasSubstr("rank 1: it waits, in futex_wait of the kernel")));
+}
+
 TEST(Suspects, TwoThatWaitForEachOtherAreBoth) {
   std::vector<RankPicture> ranks = Eight();
   ranks[2] = Standing(2, {{"recv", kTorch, 9}, {"step", "/job/train.py", 90}});

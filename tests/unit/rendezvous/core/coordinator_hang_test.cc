@@ -13,8 +13,8 @@ using ::testing::HasSubstr;
 
 constexpr absl::Duration kLimit = absl::Seconds(20);
 
-CoordinatorOptions Watched(OnHang on_hang = OnHang::kRestart) {
-  CoordinatorOptions options = Fixed(2);
+CoordinatorOptions Watched(OnHang on_hang = OnHang::kRestart, int max_restarts = 3) {
+  CoordinatorOptions options = Fixed(2, max_restarts);
   options.hang_timeout = kLimit;
   options.on_hang = on_hang;
   return options;
@@ -23,13 +23,42 @@ CoordinatorOptions Watched(OnHang on_hang = OnHang::kRestart) {
 // Two nodes of two workers each: ranks 0 and 1 on a, 2 and 3 on b.
 class HangTest : public ::testing::Test {
  protected:
-  explicit HangTest(OnHang on_hang = OnHang::kRestart) : c_(Watched(on_hang)) {
+  explicit HangTest(const CoordinatorOptions& options = Watched()) : c_(options) {
     c_.Join("a", 0);
     c_.Join("b", 1);
     for (const char* name : {"a", "b"}) c_.Apply(name);
     EXPECT_EQ(c_.state(), State::kRunning);
     c_.At("a").status.set_signs(kWarmUpSigns);
     BeQuiet(absl::ZeroDuration());
+    RunForAWhile();
+  }
+
+  void RunForAWhile() { c_.Pass(3 * kLimit, {"a", "b"}); }
+  // As for HangTest::Answer, but all of its workers have ended.
+  void AnswerThatAllHaveEnded(const std::string& name) {
+    v1::NodePicture picture;
+    picture.set_number(c_.Told(name).picture());
+    for (int local_rank = 0; local_rank < 2; ++local_rank) {
+      v1::RankPicture* const rank = picture.add_ranks();
+      rank->set_local_rank(local_rank);
+      rank->set_ended(true);
+    }
+    *c_.At(name).status.mutable_picture() = picture;
+    c_.Apply(name);
+    c_.Pass(kTick, {});
+  }
+  // Rank 3 is sentenced.
+  void Hang3() {
+    BeQuiet(kLimit + absl::Seconds(1));
+    Answer("a");
+    Answer("b", 1);
+    ASSERT_EQ(c_.Told("b").hang().rank(), 3);
+  }
+  void PassBeating(absl::Duration time) {
+    for (absl::Duration passed; passed < time && c_.state() == State::kRunning; passed += absl::Seconds(1)) {
+      c_.Pass(absl::Seconds(1), {});
+      for (const char* name : {"a", "b"}) c_.Say(name);
+    }
   }
 
   void Quiet(const std::string& name, absl::Duration quiet) {
@@ -60,6 +89,7 @@ class HangTest : public ::testing::Test {
 
   // b has ended the worker, and says so.
   void EndTheRound() {
+    c_.At("b").status.mutable_failure()->set_hung(true);
     c_.Fail("b", 134);
     for (const char* name : {"a", "b"}) c_.Apply(name);
     c_.Phase("b", v1::PHASE_READY);
@@ -113,15 +143,141 @@ TEST_F(HangTest, AnAnswerThatDoesNotComeIsNotAwaitedForEver) {
 }
 
 TEST_F(HangTest, ANodeThatCannotEndTheRankHasItsRoundStopped) {
-  BeQuiet(kLimit + absl::Seconds(1));
-  Answer("a");
-  Answer("b", 1);
-  for (int second = 0; second < 30 && c_.state() == State::kRunning; ++second) {
-    c_.Pass(absl::Seconds(1), {});
-    for (const char* name : {"a", "b"}) c_.Say(name);
-  }
+  Hang3();
+  PassBeating(kHungEnds + absl::Seconds(2));
   EXPECT_EQ(c_.state(), State::kDraining);
   EXPECT_TRUE(c_.Told("b").has_stop());
+}
+
+// Ranks that end while others still run are not silent: a clean end, and a tail of silent ranks, is no hang.
+TEST_F(HangTest, TheEndOfANodeThatShowedSignsForAllIsNoSilence) {
+  c_.At("b").status.set_quiet_ms(absl::ToInt64Milliseconds(absl::Hours(10)));
+  c_.Pass(absl::Seconds(1), {"a", "b"});
+  c_.Phase("a", v1::PHASE_SUCCEEDED);
+  c_.Pass(kLimit - absl::Seconds(1), {"a", "b"});
+  EXPECT_EQ(c_.Told("b").picture(), 0u);
+  c_.Pass(absl::Seconds(2), {"a", "b"});
+  EXPECT_NE(c_.Told("b").picture(), 0u) << "but it does not wait for ever";
+}
+
+TEST_F(HangTest, OfANodeThatHasEndedARankIsNamedAndALiveOneIsEnded) {
+  c_.Phase("a", v1::PHASE_SUCCEEDED);
+  c_.Pass(kLimit, {"a", "b"});
+  BeQuiet(kLimit + absl::Seconds(1));
+  AnswerThatAllHaveEnded("a");
+  Answer("b");
+  EXPECT_EQ(c_.Told("b").hang().rank(), 2);
+  EXPECT_THAT(c_.Told("b").hang().why(), HasSubstr("suspects: ranks 0-1: they have ended"));
+  EXPECT_FALSE(c_.Told("b").hang().is_sure()) << "its node is not to blame";
+}
+
+TEST_F(HangTest, ASignOfLifeAfterTheSentenceWithdrawsIt) {
+  Hang3();
+  BeQuiet(absl::ZeroDuration());
+  BeQuiet(absl::ZeroDuration());
+  EXPECT_FALSE(c_.Told("b").has_hang());
+  PassBeating(kHungEnds + absl::Seconds(2));
+  EXPECT_EQ(c_.state(), State::kRunning);
+}
+
+// Its workers may have gone on since.
+TEST_F(HangTest, NothingIsDoneWhileAMemberIsNotHeard) {
+  BeQuiet(kLimit + absl::Seconds(1));
+  Answer("a");
+  c_.Pass(absl::Seconds(4), {"a"});
+  EXPECT_FALSE(c_.Told("a").has_hang());
+  Quiet("b", absl::ZeroDuration());
+  c_.Pass(absl::Seconds(1), {"a", "b"});
+  EXPECT_EQ(c_.Told("a").picture(), 0u);
+  EXPECT_EQ(c_.state(), State::kRunning);
+}
+
+TEST_F(HangTest, APauseOfTheCoordinatorAccusesNobody) {
+  BeQuiet(kLimit + absl::Seconds(1));
+  c_.Jump(absl::Seconds(9));
+  c_.Jump(absl::Seconds(9));
+  EXPECT_FALSE(c_.Told("a").has_hang());
+  EXPECT_FALSE(c_.Told("b").has_hang());
+}
+
+// Its node says of its workers what it likes, and not how many they are.
+TEST_F(HangTest, ANodeThatClaimsMoreRanksThanItsOwnIsNotBelieved) {
+  BeQuiet(kLimit + absl::Seconds(1));
+  c_.At("a").status.set_slots(16);
+  v1::NodePicture picture;
+  picture.set_number(c_.Told("a").picture());
+  for (int local_rank = 0; local_rank < 4; ++local_rank) {
+    picture.add_ranks()->set_local_rank(local_rank);
+    picture.mutable_ranks(local_rank)->set_state(local_rank < 2 ? "S" : "T");
+  }
+  *c_.At("a").status.mutable_picture() = picture;
+  c_.Apply("a");
+  Answer("b", 1);
+  EXPECT_EQ(c_.Said("it is stopped"), 0);
+  EXPECT_EQ(c_.Said("they are stopped"), 0);
+}
+
+TEST_F(HangTest, WhatIsNotLearnedIsNotTold) { EXPECT_EQ(c_.Told("a").learned_silence_ms(), 0); }
+
+class LastRestartTest : public HangTest {
+ protected:
+  LastRestartTest() : HangTest(Watched(OnHang::kRestart, 0)) {}
+};
+
+// Else a round that nobody can end by a rank would be started again for ever.
+TEST_F(LastRestartTest, ARoundWhoseRankNobodyCouldEndIsChargedAsAFailure) {
+  Hang3();
+  PassBeating(kHungEnds + absl::Seconds(2));
+  for (const char* name : {"a", "b"}) c_.Apply(name);
+  c_.Pass(absl::Seconds(1), {"a", "b"});
+  ASSERT_TRUE(c_.core().verdict().has_value());
+  EXPECT_EQ(c_.core().verdict()->exit_code(), 137);
+  EXPECT_THAT(c_.core().verdict()->reason(), HasSubstr("rank 3"));
+  EXPECT_TRUE(c_.core().verdict()->root_cause().hung());
+  EXPECT_EQ(c_.core().verdict()->root_cause().local_rank(), 1);
+}
+
+class LearningTest : public HangTest {
+ protected:
+  static CoordinatorOptions Learning() {
+    CoordinatorOptions options = Watched();
+    options.hang_timeout = std::nullopt;
+    return options;
+  }
+  LearningTest() : HangTest(Learning()) {}
+};
+
+TEST_F(LearningTest, WhatIsLearnedIsToldToTheNodesAndTakenFromThem) {
+  c_.At("b").status.set_learned_silence_ms(absl::ToInt64Milliseconds(absl::Minutes(8)));
+  BeQuiet(absl::ZeroDuration());
+  BeQuiet(absl::Minutes(80));
+  EXPECT_EQ(c_.Told("a").picture(), 0u);
+  EXPECT_EQ(c_.Told("a").learned_silence_ms(), absl::ToInt64Milliseconds(absl::Minutes(8)));
+}
+
+class ExcludingTest : public HangTest {
+ protected:
+  static CoordinatorOptions Excluding() {
+    CoordinatorOptions options = Watched();
+    options.exclude_after = 1;
+    return options;
+  }
+  ExcludingTest() : HangTest(Excluding()) {}
+
+  void FailByHang(bool for_all) {
+    c_.At("b").status.mutable_failure()->set_hung_for_all(for_all);
+    EndTheRound();
+  }
+};
+
+TEST_F(ExcludingTest, TheOnlySuspectsNodeIsToBlame) {
+  FailByHang(false);
+  EXPECT_EQ(c_.core().job().counts.excluded.count("b"), 1u);
+}
+
+TEST_F(ExcludingTest, WithoutASingleSuspectNoNodeIs) {
+  FailByHang(true);
+  EXPECT_EQ(c_.core().job().counts.excluded.size(), 0u);
 }
 
 TEST_F(HangTest, ASignOfLifeMeanwhileEndsTheMatter) {
@@ -140,6 +296,8 @@ TEST_F(HangTest, TheNextRoundWarmsUpAnew) {
   c_.At("a").status.set_signs(kWarmUpSigns - 1);  // as its host counts them in the next round
   EndTheRound();
   ASSERT_EQ(c_.state(), State::kRunning);
+  BeQuiet(absl::ZeroDuration());
+  RunForAWhile();
   BeQuiet(kLimit + absl::Seconds(1));
   EXPECT_EQ(c_.Told("a").picture(), 0u);
   c_.At("a").status.set_signs(kWarmUpSigns);
@@ -149,7 +307,7 @@ TEST_F(HangTest, TheNextRoundWarmsUpAnew) {
 
 class ReportedHangTest : public HangTest {
  protected:
-  ReportedHangTest() : HangTest(OnHang::kReport) {}
+  ReportedHangTest() : HangTest(Watched(OnHang::kReport)) {}
 };
 
 TEST_F(ReportedHangTest, IsSaidOnceAndTheRoundGoesOn) {
@@ -165,7 +323,7 @@ TEST_F(ReportedHangTest, IsSaidOnceAndTheRoundGoesOn) {
 
 class StoppedHangTest : public HangTest {
  protected:
-  StoppedHangTest() : HangTest(OnHang::kStop) {}
+  StoppedHangTest() : HangTest(Watched(OnHang::kStop)) {}
 };
 
 TEST_F(StoppedHangTest, TheJobEndsThoughRestartsAreLeft) {
@@ -175,6 +333,23 @@ TEST_F(StoppedHangTest, TheJobEndsThoughRestartsAreLeft) {
   EndTheRound();
   ASSERT_TRUE(c_.core().verdict().has_value());
   EXPECT_EQ(c_.core().verdict()->exit_code(), 134);
+  EXPECT_THAT(c_.core().verdict()->reason(), HasSubstr("--on-hang stop"));
+}
+
+TEST_F(StoppedHangTest, AnotherFailureIsNotStoppedFor) {
+  c_.Fail("b", 1);
+  for (const char* name : {"a", "b"}) c_.Apply(name);
+  c_.Phase("b", v1::PHASE_READY);
+  c_.Pass(absl::Seconds(5), {"a", "b"});
+  EXPECT_FALSE(c_.core().verdict().has_value());
+}
+
+TEST_F(StoppedHangTest, TheJobEndsAlsoIfTheRankCouldNotBeEnded) {
+  Hang3();
+  PassBeating(kHungEnds + absl::Seconds(2));
+  for (const char* name : {"a", "b"}) c_.Apply(name);
+  c_.Pass(absl::Seconds(1), {"a", "b"});
+  ASSERT_TRUE(c_.core().verdict().has_value());
   EXPECT_THAT(c_.core().verdict()->reason(), HasSubstr("--on-hang stop"));
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <utility>
 
 namespace muster::rendezvous {
 namespace {
@@ -76,6 +77,21 @@ TEST(StallJudge, ReportsWithoutASignOfLifeDoNotWarmItUp) {
   EXPECT_FALSE(round.judge.is_warm());
 }
 
+TEST(StallJudge, SilenceThatOnlyBecameUnknownTeachesNothing) {
+  Round round(std::nullopt);
+  round.WarmUp();
+  round.judge.OnReports(absl::Minutes(20), round.signs);
+  round.judge.OnReports(absl::ZeroDuration(), round.signs);  // a worker has ended; none has shown a sign
+  EXPECT_EQ(round.judge.learned(), absl::ZeroDuration());
+}
+
+TEST(StallJudge, WhatAnEarlierCoordinatorHasSeenCounts) {
+  Round round(std::nullopt);
+  round.judge.Learn(absl::Minutes(8));
+  round.WarmUp();
+  EXPECT_FALSE(round.Silence(absl::Minutes(80)));
+}
+
 TEST(StallJudge, TheLongestSilenceOfTheJobIsLearned) {
   Round round(std::nullopt);
   round.WarmUp();
@@ -91,27 +107,32 @@ TEST(StallJudge, TheLongestSilenceOfTheJobIsLearned) {
 TEST(StallJudge, AStallTeachesNothing) {
   Round round(std::nullopt);
   round.WarmUp();
-  EXPECT_TRUE(round.judge.OnReports(absl::Minutes(11), round.signs));
+  EXPECT_TRUE(round.judge.OnReports(absl::Minutes(31), round.signs));
   round.BeginNext();
   round.WarmUp();
   EXPECT_EQ(round.judge.limit(), kLeastLearned);
 }
 
-// Steps of a second on average: with a tail, and with one so heavy that some take five minutes.
+// Steps of ten seconds with a tail of minutes, and evaluations that begin with some ten minutes and grow to hours.
 TEST(StallJudge, JobsWithHeavyTailsAreNotDisturbed) {
+  constexpr int kEvaluationEvery = 500, kSteps = 2500;
   std::mt19937_64 random(1);
-  std::lognormal_distribution<double> lognormal(-1, 1.5);
-  std::uniform_real_distribution<double> uniform(0, 1);
+  std::lognormal_distribution<double> step_s(std::log(10), 1);
+  std::uniform_real_distribution<double> first_evaluation_s(300, 1500), growth(1, 4);
+  double longest = 0;
   for (int job = 0; job < 1000; ++job) {
     Round round(std::nullopt);
-    for (int step = 0; step < 2000; ++step) {
-      const double pareto = std::min(300.0, 0.3 * std::pow(1 - uniform(random), -1 / 1.2));
-      const double seconds = job % 2 == 0 ? lognormal(random) : pareto;
+    double evaluation_s = first_evaluation_s(random);
+    for (int step = 1; step <= kSteps; ++step) {
+      double seconds = step_s(random);
+      if (step % kEvaluationEvery == 0) seconds = std::exchange(evaluation_s, evaluation_s * growth(random));
+      longest = std::max(longest, seconds);
       round.judge.OnReports(absl::ZeroDuration(), ++round.signs);
       ASSERT_FALSE(round.judge.OnReports(absl::Seconds(seconds), round.signs))
           << "job " << job << ", step " << step << ": " << seconds;
     }
   }
+  EXPECT_GT(longest, 10 * absl::ToDoubleSeconds(kLeastLearned)) << "else nothing needs to be learned";
 }
 
 }  // namespace

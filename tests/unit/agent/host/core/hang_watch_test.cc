@@ -37,16 +37,17 @@ class HangWatchTest : public testing::Test {
     v1::HostDirective directive;
     directive.set_picture(number);
     Effects out;
-    watch_.OnDirective(directive, &out);
+    watch_.OnDirective(now_, directive, false, &out);
     return out;
   }
-  Effects End(int rank) {
+  Effects End(int rank, bool is_stopping = false) {
     v1::HostDirective directive;
+    directive.mutable_hang()->set_is_sure(true);
     *directive.mutable_hang()->mutable_round() = round_.id();
     directive.mutable_hang()->set_rank(rank);
     directive.mutable_hang()->set_why("it hangs");
     Effects out;
-    watch_.OnDirective(directive, &out);
+    watch_.OnDirective(now_, directive, is_stopping, &out);
     return out;
   }
   v1::HostStatus Status() {
@@ -57,7 +58,7 @@ class HangWatchTest : public testing::Test {
 
   BootTime now_ = FromBootNanos(1'000'000'000);
   v1::Round round_;
-  HangWatch watch_{true};
+  HangWatch watch_{5'000};
 };
 
 TEST_F(HangWatchTest, OneQuestionIsOnePicture) {
@@ -104,13 +105,92 @@ TEST_F(HangWatchTest, TheNamedWorkerIsEndedOnce) {
 }
 
 TEST_F(HangWatchTest, IfItHasEndedAnotherOneMakesTheRoundFail) {
-  watch_.OnEnded(1);
+  watch_.OnEnded(1, Ending());
   EXPECT_EQ(Of<EndHungWorker>(End(5)).at(0).local_rank, 0);
+  EXPECT_EQ(watch_.OnEnded(0, Ending()).hung, Ending::Hung::kForAll) << "its node is not to blame";
+}
+
+TEST_F(HangWatchTest, TheNamedWorkerHasFailedHoweverItEnds) {
+  EXPECT_TRUE(watch_.OnEnded(0, Ending()).ok()) << "another one, before";
+  End(5);
+  const Ending handled = watch_.OnEnded(1, Ending{.done = true});
+  EXPECT_FALSE(handled.ok()) << "it handles SIGABRT, and exits 0";
+  EXPECT_EQ(handled.ExitCode(), 134);
+  EXPECT_FALSE(handled.done);
+  EXPECT_EQ(handled.error_text, "it hangs");
+  EXPECT_EQ(handled.hung, Ending::Hung::kSuspect);
+  EXPECT_EQ(watch_.OnEnded(1, Ending{.number = 3}).ExitCode(), 3);
+  watch_.BeginRound(now_, round_, 2);
+  EXPECT_TRUE(watch_.OnEnded(1, Ending()).ok());
+}
+
+TEST_F(HangWatchTest, ASignOfLifeSinceTheQuestionSavesIt) {
+  Effects out;
+  Ask(7);
+  watch_.OnPicture(Ranks(), &out);
+  watch_.OnSigns({0});
+  EXPECT_TRUE(End(5).empty());
+  Ask(8);
+  EXPECT_EQ(Of<EndHungWorker>(End(5)).size(), 1u);
+}
+
+// The flight recorders of NCCL say that they were asked.
+TEST_F(HangWatchTest, OutputWhileThePictureIsTakenPutsTheSentenceOff) {
+  Effects out;
+  watch_.OnTick(now_ += absl::Seconds(2), &out);
+  Ask(7);
+  watch_.OnSigns({0, 1});
+  watch_.OnPicture(Ranks(), &out);
+  EXPECT_EQ(Status().quiet_ms(), 2000) << "it is no sign of life";
+  EXPECT_TRUE(End(5).empty());
+  now_ += kSecondThought - absl::Seconds(1);
+  EXPECT_TRUE(End(5).empty());
+  now_ += absl::Seconds(1);
+  EXPECT_EQ(Of<EndHungWorker>(End(5)).size(), 1u);
+}
+
+TEST_F(HangWatchTest, OutputAfterThatSavesTheWorker) {
+  Ask(7);
+  watch_.OnSigns({0, 1});
+  Effects out;
+  watch_.OnPicture(Ranks(), &out);
+  EXPECT_TRUE(End(5).empty());
+  watch_.OnSigns({0});
+  now_ += 2 * kSecondThought;
+  EXPECT_TRUE(End(5).empty());
+}
+
+TEST_F(HangWatchTest, NobodyIsEndedWhileTheRoundIsStopped) { EXPECT_TRUE(End(5, true).empty()); }
+
+TEST_F(HangWatchTest, AStragglerIsNamedOnceInARound) {
+  BootTime now = now_;
+  Effects out;
+  const auto pass = [&](int seconds, const std::set<int>& signs) {
+    for (int i = 0; i < seconds; ++i) {
+      watch_.OnTick(now += absl::Seconds(1), &out);
+      watch_.OnSigns(signs);
+    }
+  };
+  pass(20, {0, 1});
+  EXPECT_TRUE(out.empty());
+  pass(20, {0});
+  ASSERT_EQ(Of<Note>(out).size(), 1u);
+  EXPECT_THAT(Of<Note>(out)[0].text, HasSubstr("worker rank 5 has shown no sign of life for 5s"));
+}
+
+TEST_F(HangWatchTest, WhatCoordinatorsHaveLearnedIsKept) {
+  v1::HostDirective directive;
+  directive.set_learned_silence_ms(480'000);
+  Effects out;
+  watch_.OnDirective(now_, directive, false, &out);
+  directive.set_learned_silence_ms(0);  // of a new coordinator
+  watch_.OnDirective(now_, directive, false, &out);
+  EXPECT_EQ(Status().learned_silence_ms(), 480'000);
 }
 
 TEST_F(HangWatchTest, WithoutLiveWorkersNobodyIsEnded) {
-  watch_.OnEnded(0);
-  watch_.OnEnded(1);
+  watch_.OnEnded(0, Ending());
+  watch_.OnEnded(1, Ending());
   EXPECT_TRUE(End(5).empty());
 }
 
@@ -119,17 +199,20 @@ TEST_F(HangWatchTest, ASentenceOfAnotherRoundIsNotCarriedOut) {
   EXPECT_TRUE(End(5).empty());
 }
 
-TEST_F(HangWatchTest, TheStatusHasTheShortestSilence) {
+TEST_F(HangWatchTest, TheStatusHasTheSilence) {
   EXPECT_EQ(Status().quiet_ms(), 0);
-  watch_.OnLook(now_ + absl::Seconds(1), {1});
-  watch_.OnLook(now_ + absl::Seconds(2), {});
+  Effects out;
+  watch_.OnTick(now_ + absl::Seconds(1), &out);
+  watch_.OnSigns({1});
+  watch_.OnTick(now_ + absl::Seconds(2), &out);
+  EXPECT_EQ(Status().signs(), 1);
   EXPECT_EQ(Status().quiet_ms(), 1000);
   watch_.EndRound();
   EXPECT_FALSE(Status().has_quiet_ms());
 }
 
 TEST_F(HangWatchTest, WithoutATimeoutNothingIsCounted) {
-  HangWatch unwatched(false);
+  HangWatch unwatched(0);
   unwatched.BeginRound(now_, round_, 2);
   v1::HostStatus status;
   unwatched.Describe(&status);

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <fstream>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,69 +21,81 @@ class ActivityWatchTest : public testing::Test {
     ASSERT_TRUE(watch_.Start().ok());
     for (int local_rank = 0; local_rank < 2; ++local_rank) {
       bytes_.push_back(std::make_shared<std::atomic<uint64_t>>(0));
-      workers_.push_back({local_rank, getpid(), {File(local_rank)}, {bytes_.back()}});
+      workers_.push_back(
+          {.local_rank = local_rank, .pid = getpid(), .files = {File(local_rank)}, .output = {bytes_.back()}});
     }
   }
   std::string File(int local_rank) const { return folder_ / ("heartbeat-" + std::to_string(local_rank)); }
   static void Touch(const std::string& path) { std::ofstream(path, std::ios::app) << "x"; }
 
-  // What the next look finds. The first one after BeginRound has seen all that was there before.
-  std::set<int> Look() {
-    looked_.reset();
-    const auto timer = loop_.After(kLimit, [this] { loop_.Stop(); });
+  // The next workers that show a sign. What there was before both threads have looked for the first time is none,
+  // so `act` is repeated until it is one.
+  template <typename Act>
+  std::set<int> SignsOf(Act act) {
+    signs_.clear();
+    std::function<void()> again = [&] {
+      act();
+      timer_ = loop_.After(kLookPeriod / 4, again);
+    };
+    loop_.Post(again);
+    const auto limit = loop_.After(kLimit, [this] { loop_.Stop(); });
     loop_.Run();
-    loop_.Cancel(timer);
-    EXPECT_TRUE(looked_.has_value());
-    return looked_.value_or(std::set<int>());
+    loop_.Cancel(limit);
+    loop_.Cancel(timer_);
+    return signs_;
   }
 
   EventLoop loop_;
-  std::optional<std::set<int>> looked_;
+  EventLoop::TimerId timer_ = 0;
+  std::set<int> signs_;
   TestFolder folder_;
   std::vector<ByteCount> bytes_;
   std::vector<ActivityWatch::Worker> workers_;
-  ActivityWatch watch_{&loop_, [this](const std::set<int>& signs) {
-                         looked_ = signs;
+  ActivityWatch watch_{&loop_, [this](const std::set<int>& local_ranks) {
+                         signs_ = local_ranks;
                          loop_.Stop();
                        }};
 };
 
-TEST_F(ActivityWatchTest, OutputAndHeartbeatFilesAreSignsOfTheirWorker) {
+TEST_F(ActivityWatchTest, OutputIsASignOfItsWorker) {
   watch_.BeginRound(workers_, "");
-  EXPECT_EQ(Look(), std::set<int>());
-  Touch(File(1));
-  EXPECT_EQ(Look(), std::set<int>({1})) << "it did not exist before";
-  *bytes_[0] += 1;
-  EXPECT_EQ(Look(), std::set<int>({0}));
-  EXPECT_EQ(Look(), std::set<int>());
+  EXPECT_EQ(SignsOf([&] { *bytes_[1] += 1; }), std::set<int>({1}));
+}
+
+TEST_F(ActivityWatchTest, AHeartbeatFileIsASignOfItsWorker) {
+  watch_.BeginRound(workers_, "");
+  EXPECT_EQ(SignsOf([&] { Touch(File(0)); }), std::set<int>({0}));
 }
 
 TEST_F(ActivityWatchTest, TheProgressFileIsASignOfAll) {
   const std::string progress = folder_ / "progress";
-  Touch(progress);
   watch_.BeginRound(workers_, progress);
-  EXPECT_EQ(Look(), std::set<int>());
-  Touch(progress);
-  EXPECT_EQ(Look(), std::set<int>({0, 1}));
+  EXPECT_EQ(SignsOf([&] { Touch(progress); }), std::set<int>({0, 1}));
 }
 
 // Both workers of this test are this process.
 TEST_F(ActivityWatchTest, ACheckpointThatIsBeingWrittenIsASign) {
   watch_.BeginRound(workers_, "");
-  Look();
-  std::ofstream(folder_ / "checkpoint") << std::string(2 * kBusyBytes, 'x');
-  EXPECT_EQ(Look(), std::set<int>({0, 1}));
-  EXPECT_EQ(Look(), std::set<int>());
+  const auto write = [&] { std::ofstream(folder_ / "checkpoint") << std::string(2 * kBusyBytes, 'x'); };
+  EXPECT_EQ(SignsOf(write), std::set<int>({0, 1}));
+}
+
+TEST_F(ActivityWatchTest, WhatAWorkerWritesOnATerminalIsASign) {
+  workers_[1].on_terminal = true;
+  watch_.BeginRound(workers_, "");
+  EXPECT_EQ(SignsOf([&] { Touch(folder_ / "little"); }), std::set<int>({1}));
 }
 
 TEST_F(ActivityWatchTest, AnEarlierRoundsFilesAreForgotten) {
   watch_.BeginRound(workers_, "");
-  Look();
+  EXPECT_EQ(SignsOf([&] { Touch(File(1)); }), std::set<int>({1}));
   workers_.pop_back();
   watch_.BeginRound(workers_, "");
-  Look();
-  Touch(File(1));
-  EXPECT_EQ(Look(), std::set<int>());
+  EXPECT_EQ(SignsOf([&] {
+              Touch(File(1));
+              *bytes_[0] += 1;
+            }),
+            std::set<int>({0}));
 }
 
 }  // namespace
