@@ -84,8 +84,9 @@ Looked LookAt(const PictureTaker::Subject& subject) {
   // The state of one moment is chance.
   const absl::Duration before = ProcessorTimeOf(session);
   absl::SleepFor(kBetweenLooks);
-  picture.busy_percent =
-      static_cast<int>(100 * absl::FDivDuration(ProcessorTimeOf(session) - before, kBetweenLooks));
+  // A process that has ended meanwhile takes its time along.
+  const absl::Duration used = std::max(absl::ZeroDuration(), ProcessorTimeOf(session) - before);
+  picture.busy_percent = static_cast<int>(100 * absl::FDivDuration(used, kBetweenLooks));
   const std::optional<ProcessInfo> later = ReadProcess(shown.pid);
   picture.state = later ? later->state : shown.state;
   if (picture.state == 'D' && shown.state != 'D') picture.state = shown.state;
