@@ -3,7 +3,6 @@
 // number of signs of life that counts, but for how long they have been coming. Pure.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
 #include "absl/time/time.h"
@@ -15,9 +14,9 @@ inline constexpr int kWarmUpSigns = 10;
 // --hang-timeout auto: the least silence that is a hang. NCCL's own watchdog ends a collective after 10 minutes.
 inline constexpr absl::Duration kLeastLearned = absl::Minutes(30);
 
-// timeout_ms: as in NodeConfig.hang_timeout_ms: -1: learned.
-inline absl::Duration SignWindow(int64_t timeout_ms) {
-  return (timeout_ms < 0 ? kLeastLearned : absl::Milliseconds(timeout_ms)) / kWarmUpSigns;
+// The least silence that is a hang. timeout_ms: as in NodeConfig.hang_timeout_ms; -1: learned.
+inline absl::Duration LeastHang(int64_t timeout_ms) {
+  return timeout_ms < 0 ? kLeastLearned : absl::Milliseconds(timeout_ms);
 }
 
 }  // namespace muster

@@ -11,8 +11,8 @@
 namespace muster::rendezvous {
 
 inline constexpr absl::Duration kWarmUpLimit = absl::Minutes(30);  // before a round is warm, or a longer limit
-inline constexpr int kLearnedFactor =
-    10;  // --hang-timeout auto: so many times the longest silence of the job so far
+// --hang-timeout auto: so many times the longest silence of the job so far.
+inline constexpr int kLearnedFactor = 10;
 
 class StallJudge {
  public:

@@ -13,8 +13,8 @@ TIMEOUT_S = 10.0
 SLACK_S = 2.0
 
 
-class Hanging(unittest.TestCase):
-    """What the tests of both backends share."""
+class Hanging:
+    """What is tested with both backends."""
     backend = "gloo"
     undisturbed = {}  # by backend: the loss of a job that does not hang, computed once
 
@@ -57,16 +57,20 @@ class Hanging(unittest.TestCase):
         lines = SCRIPT.read_text().splitlines()
         return next(number for number, line in enumerate(lines, 1) if text in line)
 
-
-class Hangs(Hanging):
-    def test_a_rank_that_sleeps_is_named(self):
-        self.check("sleep", rf"suspect: rank 5: it stands elsewhere.*hanging.py:{self.line_of('time.sleep(1000)')}")
+    def check_sleeping(self):
+        return self.check("sleep",
+                          rf"suspect: rank 5: it stands elsewhere.*hanging.py:{self.line_of('time.sleep(1000)')}")
 
     def test_a_rank_that_spins_is_named(self):
         self.check("spin", r"suspect: rank 5: it stands elsewhere.*hanging.py:\d+ \(spin\)")
 
     def test_a_stopped_rank_is_named(self):
         self.check("stop", r"suspect: rank 5: it is stopped")
+
+
+class Hangs(Hanging, unittest.TestCase):
+    def test_a_rank_that_sleeps_is_named(self):
+        self.check_sleeping()
 
     def test_a_rank_that_reads_from_a_pipe_is_named(self):
         self.check("pipe", rf"suspect: rank 5: it stands elsewhere.*hanging.py:{self.line_of('os.read(')}")
@@ -89,22 +93,15 @@ class Hangs(Hanging):
 
 
 @unittest.skipUnless(torch.cuda.is_available(), "there is no GPU")
-class HangsOnGpus(Hanging):
+class HangsOnGpus(Hanging, unittest.TestCase):
     """With NCCL, whose waiters spin."""
     backend = "nccl"
 
     def test_a_rank_that_sleeps_is_named(self):
-        job = self.check("sleep",
-                         rf"suspect: rank 5: it stands elsewhere.*hanging.py:{self.line_of('time.sleep(1000)')}")
+        job = self.check_sleeping()
         recorded = {path.name: path.stat().st_size for path in job.path.glob("logs/*/attempt_0/nccl_trace_rank_*")}
         self.assertEqual({f"nccl_trace_rank_{rank}" for rank in range(8)}, set(recorded), "flight recorders")
         self.assertGreater(min(recorded.values()), 1000)
-
-    def test_a_rank_that_spins_is_named(self):
-        self.check("spin", r"suspect: rank 5: it stands elsewhere.*hanging.py:\d+ \(spin\)")
-
-    def test_a_stopped_rank_is_named(self):
-        self.check("stop", r"suspect: rank 5: it is stopped")
 
     def test_two_ranks_that_wait_for_each_other_are_named(self):
         self.check("deadlock", r"suspects: ranks 2-3: they stand elsewhere.*hanging.py:\d+ \(")

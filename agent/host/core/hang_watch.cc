@@ -15,7 +15,7 @@
 
 namespace muster::host {
 
-HangWatch::HangWatch(int64_t timeout_ms) : timeout_ms_(timeout_ms), clock_(SignWindow(timeout_ms)) {}
+HangWatch::HangWatch(int64_t timeout_ms) : timeout_ms_(timeout_ms), clock_(LeastHang(timeout_ms) / kWarmUpSigns) {}
 
 void HangWatch::BeginRound(BootTime now, const v1::Round& round, int workers) {
   round_ = round.id();
@@ -34,7 +34,7 @@ void HangWatch::EndRound() {
 
 void HangWatch::OnTick(BootTime now, Effects* out) {
   clock_.OnTick(now);
-  const absl::Duration limit = SignWindow(timeout_ms_) * kWarmUpSigns;
+  const absl::Duration limit = LeastHang(timeout_ms_);
   for (const int local_rank : clock_.Stragglers(limit)) {
     if (!stragglers_.insert(local_rank).second) continue;
     Say(Severity::kWarning,

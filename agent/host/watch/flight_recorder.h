@@ -9,7 +9,6 @@
 
 #include <cstdint>
 #include <future>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,8 +21,8 @@
 namespace muster::host {
 
 inline constexpr absl::Duration kRecorderLimit = absl::Milliseconds(7'500);  // from the question to the whole file
-inline constexpr absl::Duration kRecorderPoll =
-    absl::Milliseconds(500);                   // a file that does not grow for that is whole
+// A file that does not grow meanwhile is whole.
+inline constexpr absl::Duration kRecorderPoll = absl::Milliseconds(500);
 inline constexpr int kRecorderEntries = 2000;  // torch's own default from 2.11 on
 
 struct RecorderPaths {

@@ -1,4 +1,4 @@
-// What each restart is said to have cost, and for what reason.
+// The reason of each restart, and the time that it cost.
 #include "agent/host/core/restart_history.h"
 
 #include <gtest/gtest.h>
