@@ -1,5 +1,6 @@
 #include "tests/simulation/coordinator_shell.h"
 
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -29,8 +30,7 @@ void CoordinatorShell::Drive(CoordinatorHome* home) {
                                },
                            .log =
                                [this, home](const muster::Note& note) {
-                                 if (home->owner->machine->up)
-                                   env_->Note("coordinator", absl::StrCat("c", home->id, ": ", note.text));
+                                 if (home->owner->machine->up) Say(*home, note);
                                }});
 }
 
@@ -52,6 +52,12 @@ void CoordinatorShell::CarryOut(CoordinatorHome* home, const rendezvous::Effect&
       });
     }
   }
+}
+
+void CoordinatorShell::Say(const CoordinatorHome& home, const muster::Note& note) {
+  env_->Note("coordinator", absl::StrCat("c", home.id, ": ", note.text));
+  if (note.subject.event == std::string_view(events::kNodeLost))
+    checks_->invariants.OnNodeLost(home, note.subject.node_rank);
 }
 
 void CoordinatorShell::NoteRelease(CoordinatorHome* home) {

@@ -30,6 +30,7 @@ class CoordinatorShell {
  private:
   void Drive(CoordinatorHome* home);
   void CarryOut(CoordinatorHome* home, const rendezvous::Effect& effect);
+  void Say(const CoordinatorHome& home, const muster::Note& note);
   void NoteRelease(CoordinatorHome* home);
   void SendDirective(CoordinatorHome* home, Session* session, const v1::Directive& directive);
 

@@ -7,7 +7,7 @@
 //     itself. No round starts once a coordinator knows that every node of the round before succeeded, or while
 //     one of them may still report that within its lease. A coordinator concludes 0 only of the newest round
 //     that it knows, never of one that a later round has replaced. A round is not drained for absent nodes
-//     while all others are done.
+//     while all others are done. No node is taken for lost that may return within its lease.
 //  5. Once faults have ended the job reaches a verdict in bounded time; no node exits before it without a
 //     reason. Strangers and nodes that cannot start are refused alone: they end no job that has had a round. A
 //     node that has followed its job's coordinator does not end because another job's coordinator refuses it.
@@ -58,6 +58,8 @@ class Invariants {
   void OnDirectiveSent(const CoordinatorHome& home, const HostProcess& to, const v1::Directive& directive,
                        bool arrives = true);
   void OnStatusHeard(const CoordinatorHome& home, const v1::AgentStatus& status);  // before the coordinator acts
+  // The coordinator takes a member of its newest round for lost.
+  void OnNodeLost(const CoordinatorHome& home, int node_rank);
   // The coordinator's reaction to a stranger: a refusal with its reason, and nothing else.
   void OnStranger(const CoordinatorHome& home, rendezvous::State before, rendezvous::StreamId stream,
                   const rendezvous::Effects& effects);
@@ -115,10 +117,12 @@ class Invariants {
     bool announced = false;  // the verdict
     bool released = false;
     // Results that this coordinator has heard from the nodes of its newest known round.
+    void Know(const RoundKey& round);
     RoundKey newest_known;
     std::set<int> succeeded;  // node ranks
     std::set<int> ended_otherwise;
     bool heard_a_verdict = false;  // of another coordinator
+    bool lost_a_member = false;    // of that round
     RoundKey drained;
   };
 

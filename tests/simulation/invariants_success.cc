@@ -20,11 +20,7 @@ void Invariants::OnStatusHeard(const CoordinatorHome& home, const v1::AgentStatu
     return round.epoch_number == epoch.number() && round.epoch_random == epoch.random();
   };
   if (is_own(coordinator.newest_known) && !is_own(key)) return;
-  if (key > coordinator.newest_known) {
-    coordinator.newest_known = key;
-    coordinator.succeeded.clear();
-    coordinator.ended_otherwise.clear();
-  }
+  if (key > coordinator.newest_known) coordinator.Know(key);
   if (!last.has_node_rank() || key != coordinator.newest_known) return;
   const bool swept = status.live_workers() == 0 || status.phase() == v1::PHASE_UNUSABLE;
   if (status.outcome() == v1::OUTCOME_SUCCEEDED && swept) {
@@ -70,6 +66,28 @@ bool Invariants::MayReturn(const CoordinatorHome& home, const HostProcess& membe
   return member.alive && follows && !attached && cluster_->LeaseRuns(member);
 }
 
+void Invariants::CoordinatorRecord::Know(const RoundKey& round) {
+  newest_known = round;
+  succeeded.clear();
+  ended_otherwise.clear();
+  lost_a_member = false;
+}
+
+// Who holds a place of the round is what the coordinator knows of it: a liar may have taken it first.
+void Invariants::OnNodeLost(const CoordinatorHome& home, int node_rank) {
+  const rendezvous::GreatestRound& round = home.core.job().greatest;
+  CoordinatorRecord& coordinator = coordinators_[home.id];
+  const auto member = round.members.find(node_rank);
+  if (KeyOf(round.id()) != coordinator.newest_known || member == round.members.end()) return;
+  coordinator.lost_a_member = true;
+  if (home.core.state() == rendezvous::State::kDraining) return;  // one that has drained has no lease any more
+  for (const auto& host : cluster_->hosts()) {
+    if (host->id() != member->second || !MayReturn(home, *host)) continue;
+    Fail(4, absl::StrCat("coordinator ", home.id, " takes node ", node_rank, " (", host->id(),
+                         ") for lost, which may return within its lease"));
+  }
+}
+
 // The first STOP of a round that this coordinator has told: if all others are done, nobody is away who may return.
 void Invariants::CheckDrain(const CoordinatorHome& home, const v1::RoundId& round) {
   CoordinatorRecord& coordinator = coordinators_[home.id];
@@ -82,6 +100,7 @@ void Invariants::CheckDrain(const CoordinatorHome& home, const v1::RoundId& roun
   const auto& members = rounds_[key].host_by_node_rank;
   if (cancelled || coordinator.succeeded.empty() || coordinator.succeeded.size() == members.size()) return;
   // A liar that claims to run another round may cost a restart where a coordinator was replaced: docs/security.md.
+  if (coordinator.lost_a_member) return;  // which was right: see OnNodeLost
   const bool doubted = home.core.job().greatest.belief == rendezvous::Belief::kDoubted;
   if (doubted && scenario_.unwelcome.someone_lies()) return;
   for (const auto& [node_rank, id] : members) {
@@ -119,9 +138,7 @@ void Invariants::CheckNewRound(const CoordinatorHome& home, const RoundKey& key)
   if (const HostProcess* host = SucceededUnheard(home, coordinator)) {
     Fail(4, absl::StrCat(what, "every node", before, " succeeded, and ", host->id(), " still holds its lease"));
   }
-  coordinator.newest_known = key;
-  coordinator.succeeded.clear();
-  coordinator.ended_otherwise.clear();
+  coordinator.Know(key);
 }
 
 // A round that was left behind may have succeeded, too: what a later one has written since then is not complete.
