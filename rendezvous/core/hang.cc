@@ -105,7 +105,11 @@ Silence SilenceOf(BootTime now, absl::Duration freshness, const Job& job) {
   for (const auto& [id, host] : job.hosts) {
     if (!host.part.in_round) continue;
     silence.learned = std::max(silence.learned, absl::Milliseconds(host.status.learned_silence_ms()));
-    if (job.Claims(host)) silence.signs = std::max(silence.signs, host.status.signs());
+    if (job.Claims(host)) {
+      silence.signs = std::max(silence.signs, host.status.signs());
+    } else if (!host.part.succeeded) {
+      silence.time.reset();  // its workers have not started: the others may wait for them
+    }
     if (!Runs(host)) continue;
     ++silence.running;
     if (!IsWatched(now, freshness, job, host)) {

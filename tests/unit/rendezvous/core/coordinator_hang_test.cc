@@ -121,6 +121,25 @@ TEST_F(HangTest, ANodeThatIsCutOffIsNotQuiet) {
   EXPECT_EQ(c_.Told("a").picture(), 0u);
 }
 
+// kRunLimit ends the wait for it.
+TEST(CoordinatorHang, WhoeverWaitsForANodeThatHasNotStartedIsNotHung) {
+  Cluster c(Watched());
+  c.Join("a", 0);
+  c.Join("b", 1);
+  c.Apply("a");
+  c.At("a").status.set_signs(kWarmUpSigns);
+  c.At("a").status.set_quiet_ms(absl::ToInt64Milliseconds(absl::Hours(1)));
+  for (absl::Duration passed; passed < kLimit + absl::Seconds(2); passed += absl::Seconds(1)) {
+    c.Pass(absl::Seconds(1), {"a"});
+    c.Say("b");
+  }
+  EXPECT_EQ(c.state(), State::kRunning);
+  EXPECT_EQ(c.Told("a").picture(), 0u);
+  c.At("b").status.set_quiet_ms(absl::ToInt64Milliseconds(absl::Hours(1)));
+  c.Pass(kLimit + absl::Seconds(2), {"a", "b"});
+  EXPECT_NE(c.Told("a").picture(), 0u);
+}
+
 TEST_F(HangTest, TheRankThatStandsElsewhereIsEndedByItsNode) {
   BeQuiet(kLimit + absl::Seconds(1));
   Answer("a");
