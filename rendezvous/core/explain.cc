@@ -17,14 +17,21 @@ std::string Count(int64_t count, const std::string& what) {
   return absl::StrCat(count, " ", what, count == 1 ? "" : "s");
 }
 
-// "restart 2 of 3: "; empty before the first restart. Without "of 3" where --max-restarts does not bound the
-// number: node losses do not count for it, and a restart window forgets.
-std::string DescribeRestart(const v1::Round& round, const CoordinatorOptions& options) {
+// "restart 2 of 3: "; empty before the first restart. Where --max-restarts does not bound the number, since node
+// losses do not count for it and a restart window forgets: what is left of each budget.
+std::string DescribeRestart(const Job& job) {
+  const v1::Round& round = job.greatest.round;
+  const CoordinatorOptions& options = job.options;
   if (round.restart_count() == 0) return "";
   const bool bounded = round.restart_count() == round.failures() && round.failures() <= options.max_restarts &&
                        options.restart_window == absl::InfiniteDuration();
-  return absl::StrCat("restart ", round.restart_count(), bounded ? absl::StrCat(" of ", options.max_restarts) : "",
-                      ": ");
+  if (bounded) return absl::StrCat("restart ", round.restart_count(), " of ", options.max_restarts, ": ");
+  const RestartLedger& counts = job.greatest.counts;
+  const int failures = options.max_restarts - counts.FailuresInWindow(options);
+  const int losses = options.max_node_losses - static_cast<int>(counts.losses.size());
+  return absl::StrCat("restart ", round.restart_count(),
+                      " (left: ", Count(std::max(0, failures), "worker failure"), ", ", std::max(0, losses),
+                      losses == 1 ? " node loss" : " node losses", "): ");
 }
 
 std::string PlacesClaimedTwice(const Job& job) {
@@ -212,8 +219,8 @@ std::string WhyItCannotStart(const Job& job, const v1::AgentStatus& status) {
 
 std::string DescribeStart(const Job& job, const std::string& why) {
   const v1::Round& round = job.greatest.round;
-  return absl::StrCat(DescribeRestart(round, job.options), "starting ", Count(round.world_size(), "worker"),
-                      " on ", Count(round.node_count(), "node"), ", round ", round.id().number(), ", master ",
+  return absl::StrCat(DescribeRestart(job), "starting ", Count(round.world_size(), "worker"), " on ",
+                      Count(round.node_count(), "node"), ", round ", round.id().number(), ", master ",
                       ToString(round.master()), " (", why, ")");
 }
 

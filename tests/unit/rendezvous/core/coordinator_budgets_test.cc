@@ -75,6 +75,19 @@ TEST(Coordinator, ARestartIsAnnouncedWithItsLimit) {
   EXPECT_EQ(c.Said(" on 2 nodes, round 2, master "), 1);
 }
 
+TEST(Coordinator, ARestartWithinAWindowIsAnnouncedWithWhatIsLeft) {
+  CoordinatorOptions options = Fixed(2, 2);
+  options.restart_window = absl::Hours(1);
+  options.max_node_losses = 1;
+  Cluster c(options);
+  c.Join("a", 0);
+  c.Join("b", 1);
+  c.Apply("a");
+  c.Apply("b");
+  FailAndDrain(&c, "a");
+  EXPECT_EQ(c.Said("restart 1 (left: 1 worker failure, 1 node loss): starting "), 1);
+}
+
 TEST(Coordinator, TheNextRoundWaitsAfterTwoFastFailures) {
   CoordinatorOptions options = Fixed(2, 100);
   options.restart_delay = absl::Seconds(4);

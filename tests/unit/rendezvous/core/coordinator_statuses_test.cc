@@ -426,7 +426,9 @@ TEST(RoundNumbers, ARoundTellsItsHistory) {
   ASSERT_EQ(c.Told("b").run().node_count(), 2);
   EXPECT_EQ(c.Told("b").run().largest_node_count(), 3);
   EXPECT_EQ(c.Told("b").greatest().largest_node_count(), 3);
-  EXPECT_EQ(c.Said("restart 1: starting 4 workers on 2 nodes, round 2"), 1) << "a loss spends no restart";
+  EXPECT_EQ(c.Said("restart 1 (left: 3 worker failures, 9 node losses): starting 4 workers on 2 nodes, round 2"),
+            1)
+      << "a loss spends no restart";
 }
 
 TEST(RoundNumbers, ARestartIsCountedWithItsLimit) {
