@@ -27,6 +27,14 @@ bool IsHostText(std::string_view text) {
   });
 }
 
+std::string LastLine(std::string_view text) {
+  const size_t end = text.find_last_not_of("\n");
+  if (end == std::string_view::npos) return "";
+  const size_t newline = text.rfind('\n', end);
+  const size_t begin = newline == std::string_view::npos ? 0 : newline + 1;
+  return std::string(text.substr(begin, end + 1 - begin));
+}
+
 std::string OneLine(const std::string& text) {
   static constexpr char kHex[] = "0123456789abcdef";
   std::string line;

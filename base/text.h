@@ -23,6 +23,9 @@ inline std::string CutUtf8Front(const std::string& text, size_t max_bytes) {
   return text.substr(begin);
 }
 
+// The last line that is not empty; empty if there is none.
+std::string LastLine(std::string_view text);
+
 // Escapes foreign text for one line of a log, so that it cannot end, colour or reverse the line: control
 // characters (C0, DEL, C1), characters that end a line or change its direction, and bytes that are not UTF-8
 // become \n, \t, or \xNN for each byte. Other UTF-8 stays. Escaping twice is the same as once.

@@ -37,8 +37,8 @@ constexpr absl::Duration kBindRetry = absl::Milliseconds(200);
 // Lives on the loop thread.
 class CoordinatorProcess {
  public:
-  CoordinatorProcess(const v1::NodeConfig& config, Severity log_level, const sigset_t& ignored)
-      : config_(config), log_level_(log_level), ignored_(ignored) {}
+  CoordinatorProcess(const v1::NodeConfig& config, Severity log_level, const sigset_t& ignored, ReportOf report_of)
+      : config_(config), log_level_(log_level), ignored_(ignored), report_of_(std::move(report_of)) {}
   ~CoordinatorProcess() {
     service_.reset();
     if (signal_fd_ >= 0) close(signal_fd_);
@@ -150,6 +150,7 @@ class CoordinatorProcess {
     service_->Tick();
     // The core's part is over once it is finished; ending the process concerns no node.
     if (const auto verdict = service_->FinishedWith()) {
+      Print(report_of_(*verdict));
       Finish(verdict->exit_code(), verdict->reason());
       return;
     }
@@ -164,6 +165,14 @@ class CoordinatorProcess {
     if (line) Log(Severity::kInfo, kPart, *line);
   }
 
+  void Print(const std::string& report) {
+    if (!config_.log_json()) {
+      writer_.Write(STDERR_FILENO, report);
+    } else if (!report.empty()) {
+      Log(Severity::kError, kPart, report, {.event = events::kFailureReport});
+    }
+  }
+
   void Finish(int exit_code, const std::string& reason) {
     end_.exit_code = exit_code;
     const bool wanted = exit_code == 0 || end_.signal == SIGINT;  // Ctrl-C is a request, not an error
@@ -175,6 +184,7 @@ class CoordinatorProcess {
   const v1::NodeConfig& config_;
   const Severity log_level_;
   const sigset_t ignored_;  // when this process started
+  const ReportOf report_of_;
   Writer writer_;
   EventLoop loop_;
   HealthDoor health_{&loop_, [this] {
@@ -192,8 +202,9 @@ class CoordinatorProcess {
 
 }  // namespace
 
-CoordinatorEnd RunCoordinator(const v1::NodeConfig& config, Severity log_level, const sigset_t& ignored) {
-  return CoordinatorProcess(config, log_level, ignored).Run();
+CoordinatorEnd RunCoordinator(const v1::NodeConfig& config, Severity log_level, const sigset_t& ignored,
+                              ReportOf report_of) {
+  return CoordinatorProcess(config, log_level, ignored, std::move(report_of)).Run();
 }
 
 }  // namespace muster::rendezvous

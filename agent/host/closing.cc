@@ -23,13 +23,13 @@ constexpr absl::Duration kGiveUpLimit = absl::Milliseconds(500);  // for the fol
 Closing::Closing(EventLoop* loop, WorkerOutput* output, Writer* writer, std::function<void()> done)
     : loop_(loop), output_(output), writer_(writer), done_(std::move(done)) {}
 
-std::string LastLine(const JobEnd& end) {
+std::string FinalLine(const JobEnd& end) {
   return absl::StrCat("exit code ", end.exit_code, " (", end.origin, "): ", end.reason);
 }
 
 void Closing::Begin(const ReportPlan& plan, const JobEnd& end, const Circumstances& circumstances) {
   end_ = end;
-  shows_report_ = !plan.told_elsewhere;
+  plan_ = plan;
   circumstances_ = circumstances;
   reports_.emplace(plan, end);
   const BootTime now = EventLoop::Now();
@@ -95,13 +95,23 @@ NoteSubject Closing::RootCause() const {
   return subject;
 }
 
-void Closing::WriteFinalLines() {
-  const std::string report = shows_report_ ? FailureReport(end_) : "";
+void Closing::WriteFailure() {
+  if (plan_.told_elsewhere) return;
+  if (!PrintsWholeReport(end_, plan_.report_on)) {
+    const ReportInBrief brief = BriefReport(end_, ReportPath(plan_.report_file, end_));
+    Log(Severity::kError, kPart, brief.cause, RootCause());
+    return Log(Severity::kInfo, kPart, brief.whereabouts);
+  }
+  const std::string report = FailureReport(end_);
   if (!LogsJson()) {
     writer_->Write(STDERR_FILENO, report);
   } else if (!report.empty()) {
     Log(Severity::kError, kPart, report, RootCause());
   }
+}
+
+void Closing::WriteFinalLines() {
+  WriteFailure();
   Reports::Result result = reports_->Take();
   for (auto& [fd, text] : result.for_streams) writer_->Write(fd, std::move(text));
   for (const std::string& problem : result.problems) Log(Severity::kWarning, kPart, problem);
@@ -109,9 +119,9 @@ void Closing::WriteFinalLines() {
   const bool wanted = end_.exit_code == 0 || (circumstances_.asked_to_leave && end_.exit_code == kExitCancelled);
   const Severity severity = wanted ? Severity::kInfo : Severity::kError;
   if (circumstances_.more_follows) {
-    Log(severity, kPart, absl::StrCat("the job has ended with ", LastLine(end_)));
+    Log(severity, kPart, absl::StrCat("the job has ended with ", FinalLine(end_)));
   } else {
-    Log(severity, kPart, LastLine(end_), {.event = events::kJobEnded});
+    Log(severity, kPart, FinalLine(end_), {.event = events::kJobEnded});
   }
   moved_at_ = EventLoop::Now();  // the reader gets the full stall limit for these lines
 }

@@ -32,7 +32,7 @@ inline constexpr absl::Duration kHurriedStall = absl::Milliseconds(500);
 inline constexpr absl::Duration kHurriedCloseLimit = absl::Milliseconds(1500);
 
 // "exit code 3 (worker): rank 1 on gpu-07 exited with code 3": the last line of a node.
-std::string LastLine(const JobEnd& end);
+std::string FinalLine(const JobEnd& end);
 
 class Closing {
  public:
@@ -54,6 +54,7 @@ class Closing {
   bool Advance();          // false: the current step is still waiting
   bool OutOfTime();        // for a step that depends on the console's reader
   void WriteFinalLines();  // reports, problems, and the last line
+  void WriteFailure();     // the whole report of a failed job, or where it is
   NoteSubject RootCause() const;
 
   EventLoop* const loop_;
@@ -64,7 +65,7 @@ class Closing {
   Step step_ = Step::kOutput;
   std::optional<Reports> reports_;
   JobEnd end_;
-  bool shows_report_ = true;
+  ReportPlan plan_;
   Circumstances circumstances_;
   BootTime deadline_;
   BootTime reports_until_;

@@ -31,6 +31,7 @@ void Conclusion::Begin(const Finish& finish) {
   job_.verdict = finish.verdict;
   job_.last = finish.last;
   job_.restarts = finish.restarts;
+  job_.ends_the_job = finish.ends_the_job;
   job_.ended = absl::Now();
   TakeLastCommand(finish.last_command);
   if (finish.asked_to_leave) command_.AskToEnd();  // it has not begun: that limits its time
@@ -84,7 +85,7 @@ void Conclusion::OnLastCommandEnded(const LastCommandEnd& end) {
   } else {
     WriteReports({.result_file = plan.result_file, .host_id = plan.host_id, .pod = plan.pod}, job_);
   }
-  Log(job_.exit_code == 0 ? Severity::kInfo : Severity::kError, kPart, LastLine(job_),
+  Log(job_.exit_code == 0 ? Severity::kInfo : Severity::kError, kPart, FinalLine(job_),
       {.event = events::kJobEnded});
   SweepAndEnd();
 }

@@ -53,6 +53,7 @@ JobEnd AboutThisNode(const v1::NodeConfig& config, const std::string& program) {
   if (config.has_place()) end.place = config.place();
   end.run_id = config.run_id();
   end.version = config.version();
+  end.coordinator_alone = config.coordinator_alone();
   end.started = absl::Now();
   end.zone = absl::LocalTimeZone();
   return end;

@@ -1,6 +1,8 @@
 // `muster coordinator`: reads the job's settings from options and MUSTER_ variables and runs the coordinator.
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "agent/host/core/report.h"
+#include "agent/host/host_process.h"
 #include "base/console/log.h"
 #include "base/proc/process_setup.h"
 #include "base/status_macros.h"
@@ -118,7 +120,13 @@ int CoordinatorCommand(const Invocation& invocation) {
   for (const std::string& warning : plan->credential_warnings) Log(Severity::kWarning, "coordinator", warning);
   if (HasCredentials(plan->config)) KeepMemoryPrivate();
   const Inherited inherited = PrepareProcess();
-  const rendezvous::CoordinatorEnd end = rendezvous::RunCoordinator(plan->config, *level, inherited.ignored);
+  const auto report_of = [&config = plan->config](const v1::Verdict& verdict) {
+    host::JobEnd end = host::AboutThisNode(config, absl::StrCat("run ", config.run_id()));
+    end.verdict = verdict;
+    return host::FailureReport(end);
+  };
+  const rendezvous::CoordinatorEnd end =
+      rendezvous::RunCoordinator(plan->config, *level, inherited.ignored, report_of);
   std::fflush(nullptr);
   if (end.signal != 0) EndBySignal(end.signal);
   return end.exit_code;

@@ -340,6 +340,11 @@ const std::vector<OptionSpec>& RunOptions() {
        "File for a JSON report on the end of the job; its name may contain ${node_rank} and ${hostname}. "
        "Default: none.",
        Into(&OutputSettings::report, Text)},
+      {"report-on", "concerned|all", kOutput, kOwn,
+       "Nodes that print the whole report of a failed job. concerned: the primary (or the coordinator) and the "
+       "node whose worker failed first; the others print two lines that name the cause and where the report is. "
+       "Default: concerned.",
+       Into(&OutputSettings::report_on_all, OneOf("all", "concerned"))},
       {"print-completion", "bash|zsh", kOutput, kPet, "Print a script that lets the shell complete these options.",
        Checked(ParseShell)},
       {"virtual-local-rank", "", kWorkers, kPet,

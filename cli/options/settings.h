@@ -143,6 +143,7 @@ struct OutputSettings {
   Given<bool> log_json;
   Given<bool> log_split;
   Given<std::string> report;
+  Given<bool> report_on_all;
 };
 
 // Options of torchrun that affect muster only through other settings.

@@ -202,7 +202,10 @@ Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const s
     launch.plan.output.prefix_all = true;
     launch.plan.output.redraws_pass = RedrawsPass(environment);
     const bool of_local = environment.count(kRedrawsVariable) > 0;
-    launch.plan.report.told_elsewhere = of_local && run.config.place() != 0;
+    if (of_local) {  // all nodes share one output, and one of them prints
+      launch.plan.report.told_elsewhere = run.config.place() != 0;
+      launch.plan.report.report_on = host::ReportOn::kAll;
+    }
   }
 
   if (run.config.role() == v1::ROLE_OBSERVER) return launch;  // it starts no worker

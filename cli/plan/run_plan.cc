@@ -492,10 +492,12 @@ class Planner {
          : platform.stderr_means_error ? platform.label
                                        : kDefault);
     if (s.report) plan_->report.report_file = s.report->value;
+    if (s.report_on_all && s.report_on_all->value) plan_->report.report_on = host::ReportOn::kAll;
     LineOf("log-dir", s.log_dir);
     LineOf("redirects", s.redirects);
     LineOf("tee", s.tee);
     LineOf("report", s.report);
+    LineOf("report-on", s.report_on_all);
     const auto error_file = environment_.find(kErrorFileVariable);
     if (error_file != environment_.end()) plan_->report.error_file = error_file->second;
   }

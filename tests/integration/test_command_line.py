@@ -90,6 +90,7 @@ WRONG = {
     "log-line-prefix-template": NONE,
     "log-max-size": ("big", "-1", "0", "63k", "1T", "1.5M", "99999999999G"),
     "log-format": ("JSON", "logfmt"),
+    "report-on": ("primary", "none"),
     "log-streams": ("stdout", "2"),
     "report": NONE,
     "print-completion": ("fish",),
@@ -121,7 +122,7 @@ OURS_ALONE = {"coordinator", "host-socket", "restart-window", "restart-delay", "
               "retryable-exit-code", "log-format", "log-streams",
               "preemption-notice", "stop-before", "deadline", "python", "node-setup", "on-success", "on-failure",
               "hook-timeout", "token-file", "tls-cert", "tls-key", "tls-ca", "tls-name",
-              "hyperparameters-as-args", "pass-local-rank", "log-max-size", "report"}
+              "hyperparameters-as-args", "pass-local-rank", "log-max-size", "report", "report-on"}
 
 WRONG_FOR_DEEPSPEED = {
     "hostfile": ("",),

@@ -47,6 +47,15 @@ class CoordinatorAlone(ClusterTest):
         self.assertEqual(7, self.coordinator.exit_code())
         self.assertTrue(self.coordinator.said("exit code 7: rank 2 "))
 
+    def test_prints_the_whole_report_of_a_failed_job(self):
+        job, _ = self.running(3, nproc=1, plan=[{"when": {"rank": 2}, "exit": 7},
+                                                  *({"when": {"rank": rank}, "after": "never"} for rank in (0, 1))])
+        job.open_gate()
+        self.assertEqual({0: 7, 1: 7, 2: 7}, job.exit_codes())
+        self.assertEqual(7, self.coordinator.exit_code())
+        self.assertRegex(self.coordinator.err(), r"Root Cause \(first observed failure\):\n\[0\]:\n(.*\n)*  rank      : 2 ")
+        self.assertTrue(job.nodes[1].said(r"\(node 2\) and of the coordinator; --report-on all"))
+
     def test_a_restart_disturbs_no_worker(self):
         job, starts = self.running()
         for _ in range(3):

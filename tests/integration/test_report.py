@@ -231,8 +231,22 @@ class ManyNodes(ClusterTest):
             sys.exit(7)
         wait()""")
 
+    def test_the_primary_and_the_failing_node_have_the_report_and_the_others_say_where_it_is(self):
+        job = self.cluster(4, options=["--max-restarts", "0"], program=self.program)
+        job.start_all()
+        self.assertEqual({7}, set(job.exit_codes().values()))
+        concerned = (job.nodes[0].err(), job.nodes[1].err())
+        for said in concerned:
+            self.assertIn("\nRoot Cause (first observed failure):\n", said)
+            self.assertNotIn("the whole report is", said)
+        for said in (job.nodes[2].err(), job.nodes[3].err()):
+            self.assertNotIn("Root Cause", said)
+            self.assertRegex(said, r"(?m)the first failure: rank 3 on \S+ \(node 1\), exitcode 7 \(pid: \d+\): word 99$")
+            self.assertRegex(said, r"(?m)the whole report is in the output of \S+ \(node 1\) and of the primary; "
+                                   "--report-on all prints it on every node$")
+
     def test_every_node_has_the_same_report(self):
-        job = self.cluster(3, options=["--max-restarts", "0"], program=self.program,
+        job = self.cluster(3, options=["--max-restarts", "0", "--report-on", "all"], program=self.program,
                            environment={"MUSTER_LINE_PREFIX": "[${rank}] "})
         self.assert_all_say_the_same(job)
 
@@ -252,7 +266,7 @@ class ManyNodes(ClusterTest):
         self.addCleanup(shutil.rmtree, folder)
         for streams in ("-r", "-t"):
             with self.subTest(streams):
-                job = self.cluster(2, options=["--max-restarts", "0", "--log-dir", folder, streams, "2"],
+                job = self.cluster(3, options=["--max-restarts", "0", "--report-on", "all", "--log-dir", folder, streams, "2"],
                                    program=self.program)
                 self.assert_all_say_the_same(job)
 

@@ -43,16 +43,22 @@ Finish HostExit::MakeFinish(const v1::Leave* leave, const v1::Round& last) const
                 .verdict = {},
                 .last = last,
                 .asked_to_leave = leave != nullptr};
-  if (exit.has_verdict()) finish.verdict = exit.verdict();
+  if (exit.has_verdict()) {
+    finish.verdict = exit.verdict();
+    finish.ends_the_job = exit.verdict().closing_host().empty() || EndsTheJob(*exit_);
+  }
   finish.last_command = CommandAfter(*exit_);
   return finish;
+}
+
+bool HostExit::EndsTheJob(const v1::Exit& exit) const {
+  return exit.has_verdict() && exit.verdict().closing_host() == host_id_;
 }
 
 // The verdict names one node. A node that was asked to leave speaks for itself alone, and whoever cancels a job
 // knows how it ended.
 LastCommand HostExit::CommandAfter(const v1::Exit& exit) const {
-  const bool is_ours = exit.has_verdict() && exit.verdict().closing_host() == host_id_;
-  if (!is_ours || exit.exit_code() != exit.verdict().exit_code()) return LastCommand::kNone;
+  if (!EndsTheJob(exit) || exit.exit_code() != exit.verdict().exit_code()) return LastCommand::kNone;
   if (exit.exit_code() == 0) return LastCommand::kOnSuccess;
   return exit.exit_code() == kExitCancelled ? LastCommand::kNone : LastCommand::kOnFailure;
 }

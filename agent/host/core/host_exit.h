@@ -44,6 +44,7 @@ class HostExit {
 
  private:
   v1::Exit AskForRetry(v1::Exit exit) const;
+  bool EndsTheJob(const v1::Exit& exit) const;  // as far as it has a verdict
   LastCommand CommandAfter(const v1::Exit& exit) const;
 
   const std::string host_id_;

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "agent/host/core/report.h"
+
 namespace muster::host {
 
 // The values are torchrun's: 1 is standard output, 2 standard error, 3 both.
@@ -71,6 +73,7 @@ struct StreamFile {
 
 // Which reports to write at the job's end.
 struct ReportPlan {
+  ReportOn report_on = ReportOn::kConcerned;
   // Write no report to the streams: all nodes share them (`muster local`), and the primary writes it.
   bool told_elsewhere = false;
   // Files that the streams lead to through `muster local`. The files behind the process's own descriptors are

@@ -22,7 +22,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr size_t kMaxRule = 60;  // characters of a separator line, as in torchrun's report
+constexpr size_t kMaxRule = 60;        // characters of a separator line, as in torchrun's report
+constexpr size_t kMaxLastWords = 300;  // bytes of them in a brief report
 constexpr char kNone[] = "<N/A>";
 constexpr char kNoTraceback[] = "not captured; decorate main() with torch's @record";
 
@@ -95,6 +96,19 @@ std::string Block(int index, const v1::Failure& failure, const absl::TimeZone& z
   }
   if (!failure.hint().empty()) absl::StrAppend(&block, "  hint      : ", Indented(failure.hint(), "  "), "\n");
   return block;
+}
+
+// What a person would look for first in a worker's own words.
+std::string LastWords(const v1::Failure& failure) {
+  for (const std::string* text : {&failure.error_text(), &failure.callstack(), &failure.last_output()}) {
+    const std::string line = LastLine(Printable(*text));
+    if (!line.empty()) return CutUtf8(OneLine(line), kMaxLastWords);
+  }
+  return "";
+}
+
+std::string NameOf(const v1::Failure& failure) {
+  return absl::StrCat(OneLine(failure.host()), " (node ", failure.node_rank(), ")");
 }
 
 double Seconds(absl::Duration time) { return absl::ToDoubleSeconds(absl::Trunc(time, absl::Milliseconds(1))); }
@@ -201,6 +215,26 @@ std::string FailureReport(const JobEnd& end) {
   const std::string section(width, '-');
   return absl::StrCat(border, "\n", title, "\n", section, "\nFailures:\n", others, section,
                       "\nRoot Cause (first observed failure):\n", root, border, "\n");
+}
+
+bool PrintsWholeReport(const JobEnd& end, ReportOn report_on) {
+  if (report_on == ReportOn::kAll || end.ends_the_job || !HasFailedWorker(end)) return true;
+  const v1::Failure& cause = end.verdict->root_cause();
+  // A node that cannot start has no round yet.
+  if (!IsSet(cause.round())) return cause.host() == end.host;
+  return Same(cause.round(), end.last.id()) && cause.node_rank() == end.last.node_rank();
+}
+
+ReportInBrief BriefReport(const JobEnd& end, const std::string& report_file) {
+  if (!HasFailedWorker(end)) return {};
+  const v1::Failure& cause = end.verdict->root_cause();
+  const std::string words = LastWords(cause);
+  return {.cause = absl::StrCat("the first failure: rank ", cause.rank(), " on ", NameOf(cause), ", exitcode ",
+                                ExitText(cause), words.empty() ? "" : ": ", words),
+          .whereabouts = absl::StrCat("the whole report is in the output of ", NameOf(cause), " and of the ",
+                                      end.coordinator_alone ? "coordinator" : "primary",
+                                      report_file.empty() ? "" : ", and here in ", report_file,
+                                      "; --report-on all prints it on every node")};
 }
 
 std::string ResultJson(const std::string& host_id, const std::string& pod, int exit_code) {

@@ -23,12 +23,15 @@ struct JobEnd {
   std::optional<v1::Verdict> verdict;
   v1::Round last;     // the latest round that this node knows; without an id: none
   Restarts restarts;  // of this node
+  // The verdict names this node as the one that ends the job, or names none.
+  bool ends_the_job = true;
   // About this node.
   std::string program;  // the script's name
   std::string host;
   std::optional<int> place;
   std::string run_id;
   std::string version;
+  bool coordinator_alone = false;  // the coordinator is a process of its own, which prints the whole report
   // By this node's wall clock.
   absl::Time started;
   absl::Time ended;
@@ -37,6 +40,21 @@ struct JobEnd {
 
 // Several lines, each with a newline; empty if no failed worker ended the job.
 std::string FailureReport(const JobEnd& end);
+
+// Which nodes of a job print the whole report (--report-on).
+enum class ReportOn {
+  kConcerned,  // the node that ends the job, and the one whose worker failed first
+  kAll,
+};
+bool PrintsWholeReport(const JobEnd& end, ReportOn report_on);
+
+// In place of the whole report: what failed first, and where the report is. Each is one line without a newline;
+// both are empty if no failed worker ended the job. report_file: this node's, see ReportPath; empty: none.
+struct ReportInBrief {
+  std::string cause;
+  std::string whereabouts;
+};
+ReportInBrief BriefReport(const JobEnd& end, const std::string& report_file);
 
 // One JSON object and a newline (--report), indented over several lines for a file of its own.
 enum class JsonLayout { kIndented, kOneLine };

@@ -58,14 +58,6 @@ std::string Shortened(const std::string& callstack) {
 }
 
 // The last line that is not empty; in a traceback this is the exception.
-std::string LastLine(const std::string& text) {
-  const size_t last = text.find_last_not_of('\n');
-  if (last == std::string::npos) return "";
-  const std::string body = text.substr(0, last + 1);
-  const size_t line = body.rfind('\n');
-  return CutUtf8(line == std::string::npos ? body : body.substr(line + 1), kMaxErrorText);
-}
-
 std::string PathIn(const std::string& folder, int local_rank) {
   return folder + "/error-" + std::to_string(local_rank) + ".json";
 }
@@ -110,7 +102,7 @@ WorkerError ParseErrorFile(const std::string& content) {
   }
   const auto text = message.find("message");
   if (text != message.end() && text->is_string()) error.message = CutUtf8(text->get<std::string>(), kMaxErrorText);
-  if (error.message.empty()) error.message = LastLine(error.callstack);
+  if (error.message.empty()) error.message = CutUtf8(LastLine(error.callstack), kMaxErrorText);
   if (error.message.empty()) return Malformed("says nothing in its \"message\"", content);
   return error;
 }

@@ -20,13 +20,6 @@ namespace {
 constexpr size_t kMaxComplaint = 300;  // bytes of what the tool says of its failure that are shown
 constexpr size_t kMaxHeard = 4096;     // bytes of it that are kept
 
-std::string LastLine(const std::string& text) {
-  const size_t end = text.find_last_not_of('\n');
-  if (end == std::string::npos) return "";
-  const size_t begin = text.rfind('\n', end);
-  return OneLine(ToUtf8(text.substr(begin + 1, end - begin), kMaxComplaint));
-}
-
 }  // namespace
 
 struct StackTool::Run {
@@ -138,7 +131,7 @@ void StackTool::OnExit(Run* run, const Ending& ending) {
   Drain(run->out, kMaxPySpyBytes + 1, &run->output);
   Drain(run->err, kMaxHeard, &run->complaint);
   if (!ending.ok()) {
-    const std::string said = LastLine(run->complaint);
+    const std::string said = OneLine(ToUtf8(LastLine(run->complaint), kMaxComplaint));
     const std::string why = absl::StrCat(kStackTool, " failed", said.empty() ? "" : ": ", said);
     return Finish(run->process, absl::FailedPreconditionError(why));
   }

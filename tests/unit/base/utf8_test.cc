@@ -39,6 +39,13 @@ TEST(HostTextTest, AddressesAndNamesAlone) {
   }
 }
 
+TEST(LastLineTest, EmptyLinesAtTheEndDoNotCount) {
+  EXPECT_EQ(LastLine("one\ntwo\n\n"), "two");
+  EXPECT_EQ(LastLine("one"), "one");
+  EXPECT_EQ(LastLine("\n\n"), "");
+  EXPECT_EQ(LastLine(""), "");
+}
+
 TEST(OneLineTest, WhatIsNotPrintableTextIsEscaped) {
   EXPECT_EQ(OneLine("gr\xc3\xbc\xc3\x9f \xf0\x9f\x99\x82"), "gr\xc3\xbc\xc3\x9f \xf0\x9f\x99\x82");
   EXPECT_EQ(OneLine("a\n\t\r\x1b[1m\x7f"), R"(a\n\t\x0d\x1b[1m\x7f)");

@@ -100,6 +100,17 @@ TEST(LastCommandTest, TheNodeThatTheVerdictNamesRunsIt) {
   EXPECT_EQ(FinishOf(Verdict(7, "h1")).last_command, LastCommand::kNone);
 }
 
+TEST(HostExitTest, OneNodeEndsTheJobIfTheVerdictNamesOne) {
+  v1::Exit exit = MusterExit(1, "a worker failed");
+  EXPECT_TRUE(FinishOf(exit).ends_the_job) << "without a verdict";
+  exit.mutable_verdict()->set_exit_code(1);
+  EXPECT_TRUE(FinishOf(exit).ends_the_job) << "no node is known";
+  exit.mutable_verdict()->set_closing_host("h0");
+  EXPECT_TRUE(FinishOf(exit).ends_the_job);
+  exit.mutable_verdict()->set_closing_host("h1");
+  EXPECT_FALSE(FinishOf(exit).ends_the_job);
+}
+
 TEST(LastCommandTest, WithoutAVerdictNobodyKnowsHowTheJobEnded) {
   EXPECT_EQ(FinishOf(MusterExit(kExitUnavailable, "lost")).last_command, LastCommand::kNone);
 }

@@ -364,5 +364,82 @@ TEST(ResultTest, ASidecarReadsWhoseItIsAndTheExitCode) {
   EXPECT_EQ(ResultJson("h1", "p0", 7), R"({"exit_code":7,"host_id":"h1","pod":"p0"})");
 }
 
+// ---- which nodes print it
+
+v1::RoundId Number(uint64_t number) {
+  v1::RoundId id;
+  id.set_number(number);
+  id.mutable_epoch()->set_number(1);
+  id.mutable_epoch()->set_random(7);
+  return id;
+}
+
+// On a node that does not end the job, and that was node `node_rank` of the round that failed.
+JobEnd EndOnNode(int node_rank) {
+  JobEnd end = End();
+  end.ends_the_job = false;
+  *end.last.mutable_id() = *Cause(&end)->mutable_round() = Number(3);
+  end.last.set_node_rank(node_rank);
+  return end;
+}
+
+TEST(ReportOnConcerned, TheNodeThatEndsTheJobAndTheFailingOnePrintTheWholeReport) {
+  EXPECT_FALSE(PrintsWholeReport(EndOnNode(2), ReportOn::kConcerned));
+  EXPECT_TRUE(PrintsWholeReport(EndOnNode(2), ReportOn::kAll));
+  EXPECT_TRUE(PrintsWholeReport(EndOnNode(1), ReportOn::kConcerned));
+  JobEnd last = EndOnNode(2);
+  last.ends_the_job = true;
+  EXPECT_TRUE(PrintsWholeReport(last, ReportOn::kConcerned));
+}
+
+TEST(ReportOnConcerned, ANodeRankOfAnotherRoundIsNotTheFailingNode) {
+  JobEnd end = EndOnNode(1);
+  *end.last.mutable_id() = Number(2);
+  EXPECT_FALSE(PrintsWholeReport(end, ReportOn::kConcerned));
+}
+
+TEST(ReportOnConcerned, BeforeTheFirstRoundTheFailingNodeIsKnownByItsHost) {
+  JobEnd end = EndOnNode(2);
+  Cause(&end)->clear_round();
+  EXPECT_FALSE(PrintsWholeReport(end, ReportOn::kConcerned));
+  end.host = "gpu-08";
+  EXPECT_TRUE(PrintsWholeReport(end, ReportOn::kConcerned));
+}
+
+TEST(BriefReport, SaysWhatFailedFirstAndWhereTheReportIs) {
+  JobEnd end = EndOnNode(2);
+  Cause(&end)->set_last_output("Traceback (most recent call last):\n  File x\nValueError: x\n\n");
+  const ReportInBrief brief = BriefReport(end, "");
+  EXPECT_EQ(brief.cause, "the first failure: rank 9 on gpu-08 (node 1), exitcode 7 (pid: 4709): ValueError: x");
+  EXPECT_EQ(brief.whereabouts,
+            "the whole report is in the output of gpu-08 (node 1) and of the primary; "
+            "--report-on all prints it on every node");
+}
+
+TEST(BriefReport, NamesThisNodesFileAndTheCoordinatorOnItsOwn) {
+  JobEnd end = EndOnNode(2);
+  end.coordinator_alone = true;
+  EXPECT_EQ(
+      BriefReport(end, "/logs/r2.json").whereabouts,
+      "the whole report is in the output of gpu-08 (node 1) and of the coordinator, and here in /logs/r2.json; "
+      "--report-on all prints it on every node");
+}
+
+TEST(BriefReport, PrefersTheMessageOfTheWorkerToItsOutput) {
+  JobEnd end = EndOnNode(2);
+  Cause(&end)->set_last_output("bye");
+  Cause(&end)->set_callstack("Traceback\nValueError: x\n");
+  EXPECT_TRUE(Has(BriefReport(end, "").cause, "(pid: 4709): ValueError: x"));
+  Cause(&end)->set_error_text("\x1b[31mout of memory\n");
+  EXPECT_TRUE(Has(BriefReport(end, "").cause, "(pid: 4709): out of memory"));
+}
+
+TEST(BriefReport, IsEmptyWithoutAFailedWorker) {
+  JobEnd end = EndOnNode(2);
+  end.verdict.reset();
+  EXPECT_EQ(BriefReport(end, "").cause, "");
+  EXPECT_EQ(FailureReport(end), "");
+}
+
 }  // namespace
 }  // namespace muster::host
