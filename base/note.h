@@ -36,6 +36,7 @@ inline constexpr char kHostLost[] = "host_lost";
 inline constexpr char kWaiting[] = "waiting";
 inline constexpr char kPicture[] = "picture";
 inline constexpr char kHang[] = "hang";
+inline constexpr char kSlowRanks[] = "slow_ranks";
 
 }  // namespace events
 

@@ -265,6 +265,7 @@ const std::vector<Range>& Ranges() {
       {"AgentStatus.quiet_ms", 0, kMaxAge},
       {"AgentStatus.signs", 0, kMaxCount},
       {"AgentStatus.learned_silence_ms", 0, kMaxAge},
+      {"AgentStatus.steps", 0, kMaxCount, kMaxRanksSent},
       {"AgentStatus.facts", 0, 0, kMaxFactsSent},
       {"AgentStatus.FactsEntry.key", 0, kMaxLongText},
       {"AgentStatus.FactsEntry.value", 0, kMaxLongText},

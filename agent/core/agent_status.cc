@@ -95,7 +95,10 @@ void AgentCore::DescribeRound(BootTime now, v1::AgentStatus* status) const {
   }
   status->set_progressed(StartedLast(host_) && host_.progressed());
   if (StartedLast(host_) && host_.has_quiet_ms()) status->set_quiet_ms(host_.quiet_ms());
-  if (StartedLast(host_)) status->set_signs(host_.signs());
+  if (StartedLast(host_)) {
+    status->set_signs(host_.signs());
+    *status->mutable_steps() = host_.steps();
+  }
   status->set_learned_silence_ms(host_.learned_silence_ms());
   if (StartedLast(host_) && host_.has_picture()) *status->mutable_picture() = host_.picture();
   status->set_outcome(StartedLast(host_) ? host_.outcome() : v1::OUTCOME_TOLD);
@@ -141,6 +144,7 @@ std::string AgentCore::Digest(v1::AgentStatus status) const {
   status.clear_in_job_ms();
   status.clear_quiet_ms();
   status.clear_signs();
+  status.clear_steps();
   status.clear_learned_silence_ms();
   status.clear_gathering_ms();
   status.mutable_last()->clear_age_ms();

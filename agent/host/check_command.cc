@@ -29,7 +29,7 @@ absl::Status CheckCommand::Start(const std::string& name, const std::string& com
   };
   events.exited = ended;
   RETURN_IF_ERROR(spawner_->SpawnWorker(shell, std::move(events)).status());
-  tail_ = std::make_shared<StderrTail>();
+  tail_ = std::make_shared<OutputTail>();
   writer_->AdoptBoundedPipe(kMaxCheckOutput, out.Release(), STDERR_FILENO, name + ": ", tail_);
   return absl::OkStatus();
 }

@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "agent/host/process/spawner.h"
-#include "base/console/stderr_tail.h"
+#include "base/console/output_tail.h"
 #include "base/console/writer.h"
 
 namespace muster::host {
@@ -34,7 +34,7 @@ class CheckCommand {
  private:
   Spawner* const spawner_;
   Writer* const writer_;
-  std::shared_ptr<StderrTail> tail_;  // of the latest run
+  std::shared_ptr<OutputTail> tail_;  // of the latest run
 };
 
 }  // namespace muster::host

@@ -40,8 +40,8 @@ WorkerGroup::WorkerGroup(EventLoop* loop, Spawner* spawner, const HostCore* core
           loop, [this](int local_rank, const std::string& what) { OnTimerExpired(local_rank, what); },
           [this](int local_rank) { KillWorker(local_rank); }),
       progress_(loop, plan->progress_file, [this] { driver_->Feed(&HostCore::OnProgress); }),
-      activity_(loop,
-                [this](const std::set<int>& local_ranks) { driver_->Feed(&HostCore::OnSigns, local_ranks); }) {}
+      activity_(loop, {.showed = [this](const std::set<int>& ranks) { driver_->Feed(&HostCore::OnSigns, ranks); },
+                       .stepped = [this](const StepsSeen& seen) { driver_->Feed(&HostCore::OnSteps, seen); }}) {}
 
 absl::Status WorkerGroup::Start() {
   null_.Reset(open("/dev/null", O_RDWR | O_CLOEXEC));
@@ -101,11 +101,12 @@ void WorkerGroup::WatchActivity() {
   std::vector<ActivityWatch::Worker> workers;
   for (const auto& [local_rank, pid] : pids_) {
     WorkerOutput::Signs signs = output_.SignsOf(local_rank);
-    if (const std::string& file = heartbeat_files_[local_rank]; !file.empty()) signs.files.push_back(file);
     workers.push_back({.local_rank = local_rank,
                        .pid = pid,
                        .files = std::move(signs.files),
+                       .heartbeat = heartbeat_files_[local_rank],
                        .output = std::move(signs.bytes),
+                       .lines = std::move(signs.lines),
                        .on_terminal = signs.on_terminal});
   }
   activity_.BeginRound(std::move(workers), plan_->progress_file);

@@ -332,7 +332,7 @@ void Writer::State::ReadSome(int pipe_fd) {
   std::string lines;
   const PipeTaps& taps = it->second.taps;
   if (taps.bytes != nullptr && got > 0) taps.bytes->fetch_add(static_cast<uint64_t>(got));
-  if (StderrTail* tail = taps.tail.get(); tail != nullptr) {
+  if (OutputTail* tail = taps.tail.get(); tail != nullptr) {
     if (got > 0) {
       tail->Feed(std::string_view(buffer).substr(0, static_cast<size_t>(got)));
     } else {
@@ -485,7 +485,7 @@ void Writer::AdoptRawPipe(int pipe_fd, int out_fd, PipeTaps taps) {
 }
 
 void Writer::AdoptBoundedPipe(size_t most_bytes, int pipe_fd, int out_fd, std::string prefix,
-                              std::shared_ptr<StderrTail> tail) {
+                              std::shared_ptr<OutputTail> tail) {
   state_->Add({pipe_fd, out_fd, std::move(prefix), nullptr, PipeTaps{.tail = std::move(tail)}, most_bytes});
 }
 

@@ -22,7 +22,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "base/console/line_assembler.h"
-#include "base/console/stderr_tail.h"
+#include "base/console/output_tail.h"
 
 namespace muster {
 
@@ -36,7 +36,7 @@ using ByteCount = std::shared_ptr<std::atomic<uint64_t>>;
 
 // Who else gets what a worker's pipe carries.
 struct PipeTaps {
-  std::shared_ptr<StderrTail> tail = nullptr;
+  std::shared_ptr<OutputTail> tail = nullptr;
   ByteCount bytes = nullptr;  // counts them
 };
 
@@ -94,7 +94,7 @@ class Writer {
   // Output beyond most_bytes (prefixes included; at most one read more), or without room in the queue, is left out
   // and counted in a line at the pipe's end.
   void AdoptBoundedPipe(size_t most_bytes, int pipe_fd, int out_fd, std::string prefix,
-                        std::shared_ptr<StderrTail> tail);
+                        std::shared_ptr<OutputTail> tail);
 
   Feed feed() const { return Feed(state_); }
 

@@ -1,6 +1,8 @@
 #include "rendezvous/core/announcements.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -13,6 +15,8 @@
 
 namespace muster::rendezvous {
 namespace {
+
+constexpr size_t kMaxSlowNamed = 8;  // ranks
 
 // All nodes must reach the master address. A node that uses the other address family may not, and would hang
 // without an explanation.
@@ -40,12 +44,36 @@ std::string Until(const std::string& what, BootTime at, BootTime now, const std:
                       option, ")");
 }
 
+const Host* HostOf(const Job& job, int rank) {
+  for (const auto& [id, host] : job.hosts) {
+    const int first = host.part.round.first_rank();
+    if (host.part.in_round && rank >= first && rank < first + host.part.workers) return &host;
+  }
+  return nullptr;
+}
+
+// Of the ranks that have shown any and whose nodes have been heard of lately.
+std::map<int, int64_t> StepsByRank(BootTime now, const Job& job) {
+  std::map<int, int64_t> steps;
+  for (const auto& [id, host] : job.hosts) {
+    if (!host.part.in_round || host.part.succeeded || !job.Claims(host)) continue;
+    if (!host.IsAttached() || now > host.last_status_at + kStepWindow / 2) continue;
+    const int count = std::min(host.status.steps_size(), host.part.workers);
+    for (int local_rank = 0; local_rank < count; ++local_rank) {
+      const int64_t made = host.status.steps(local_rank);
+      if (made > 0) steps[host.part.round.first_rank() + local_rank] = made;
+    }
+  }
+  return steps;
+}
+
 }  // namespace
 
 void Announcements::OnTick(BootTime now, const Job& job, Effects* out) {
   NameRivals(job, out);
   NameAwaitedNodes(now, job, out);
   NameWhatHoldsUpDrain(now, job, out);
+  NameSlowRanks(now, job, out);
 }
 
 // As early as the number of nodes is known, because a lease cannot be changed while the job runs.
@@ -93,6 +121,27 @@ void Announcements::NameRivals(const Job& job, Effects* out) {
                      ", stands by; unless that is intended, give each node its own --node-rank"),
         out);
   }
+}
+
+void Announcements::NameSlowRanks(BootTime now, const Job& job, Effects* out) {
+  if (job.state != State::kRunning) {
+    compared_round_ = 0;
+  } else if (std::exchange(compared_round_, job.greatest.number()) != job.greatest.number()) {
+    stragglers_.BeginRound(now);
+  }
+  if (compared_round_ == 0 || !stragglers_.IsDue(now)) return;
+  const auto found = stragglers_.Compare(now, StepsByRank(now, job));
+  if (!found) return;
+  std::vector<std::string> slow;
+  for (const auto& [rank, steps] : found->slow) {
+    const Host* const host = HostOf(job, rank);
+    slow.push_back(absl::StrCat(rank, " on ", host == nullptr ? "a node" : host->Name(), ": ", steps, " steps"));
+  }
+  Say(Severity::kWarning,
+      absl::StrCat("slower than the others: rank", slow.size() == 1 ? " " : "s ", JoinAtMost(slow, kMaxSlowNamed),
+                   "; the median rank has made ", found->median, " (in ", muster::FormatDuration(found->window),
+                   ")"),
+      out, {.event = events::kSlowRanks, .rank = found->slow.front().rank});
 }
 
 // Most of these nodes connect within moments: only a noticeable wait is logged.

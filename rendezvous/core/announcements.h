@@ -2,6 +2,7 @@
 // whoever looks for the reason of a slow or strange job. Nothing is decided here.
 #pragma once
 
+#include <cstdint>
 #include <set>
 #include <string>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "rendezvous/core/differences.h"
 #include "rendezvous/core/effects.h"
 #include "rendezvous/core/roster.h"
+#include "rendezvous/core/stragglers.h"
 
 namespace muster::rendezvous {
 
@@ -29,6 +31,7 @@ class Announcements {
   void NameRivals(const Job& job, Effects* out);
   void NameAwaitedNodes(BootTime now, const Job& job, Effects* out);
   void NameWhatHoldsUpDrain(BootTime now, const Job& job, Effects* out);
+  void NameSlowRanks(BootTime now, const Job& job, Effects* out);
   void NameDifferences(const Job& job, const std::vector<Candidate>& members, Effects* out);
 
   bool lease_is_checked_ = false;
@@ -36,6 +39,8 @@ class Announcements {
   bool long_drain_logged_ = false;                     // for this drain
   std::set<std::pair<int, std::string>> rivals_told_;  // (place, host id) of those that claim a live host's place
   Differences differences_;
+  uint64_t compared_round_ = 0;  // whose steps stragglers_ compares; 0: none's
+  Stragglers stragglers_;
 };
 
 }  // namespace muster::rendezvous

@@ -44,6 +44,15 @@ for step in range(25):
     print("step", step)
     time.sleep(0.5)
 """
+# Rank 1 makes a tenth of the others' steps.
+SLOW = """
+import os, sys, time
+step = 0
+while not os.path.exists(sys.argv[1]):
+    step += 1
+    print("step", step)
+    time.sleep(0.5 if os.environ["RANK"] == "1" else 0.05)
+"""
 # Prints nothing after its first seconds, and touches its heartbeat file.
 BEATS = """
 import os, time
@@ -109,6 +118,15 @@ class Hang(ClusterTest):
         node = job.start(0)
         self.assertEqual(0, node.exit_code())
         self.assertEqual([], node.said("sign of life"))
+
+    def test_a_rank_that_makes_fewer_steps_than_the_others_is_named(self):
+        job = self.job(SLOW, nodes=3)
+        done = job.folder / "done"
+        job.program.append(str(done))
+        job.start_all()
+        wait_until("its name", lambda: job.nodes[0].said(r"slower than the others: rank 1 on node 1 \(\S+\): \d+ steps; the median"))
+        done.touch()
+        self.assertEqual({0: 0, 1: 0, 2: 0}, job.exit_codes())
 
     def test_output_passes_unchanged(self):
         job = self.job("import sys; print('one'); print('two', end=''); print('three', file=sys.stderr)", nodes=1)

@@ -88,6 +88,7 @@ void HostCore::SendStatus(Effects* out) {
   if (!unfit && !round_.active()) status.set_preparing(fitness_.Preparing());
   status.set_flushed(exit_.flushed());
   hang_watch_.Describe(&status);
+  for (const int64_t count : steps_.Counts()) status.add_steps(count);
   status.set_memory_used(memory_use_.used);
   status.set_memory_limit(memory_use_.limit);
   out->push_back(host::SendStatus{std::move(status)});
@@ -233,6 +234,7 @@ void HostCore::MaybeStart(BootTime now, const v1::Round& round, Effects* out) {
   round_.Start(now, round);
   lease_.UpdateKernelTimer(round_.can_be_stopped(), out);
   hang_watch_.BeginRound(now, round, options_.config.slots());
+  steps_.BeginRound(options_.config.slots());
   history_.OnStart(now, round.id().number());
   out->push_back(SpawnWorkers{round});
   SendStatus(out);
@@ -317,6 +319,7 @@ void HostCore::OnRoundOutput(BootTime now, const std::string& lines, Effects* ou
 
 void HostCore::RoundIsOver(BootTime now, Effects* out) {
   hang_watch_.EndRound();
+  steps_.EndRound();
   fitness_.OnRoundOver();
   Prepare(now, out);
   SendStatus(out);
@@ -421,6 +424,8 @@ void HostCore::OnPicture(BootTime, const std::vector<RankPicture>& ranks, Effect
 }
 
 void HostCore::OnSigns(BootTime, const std::set<int>& local_ranks, Effects*) { hang_watch_.OnSigns(local_ranks); }
+
+void HostCore::OnSteps(BootTime, const StepsSeen& seen, Effects*) { steps_.OnSeen(seen); }
 
 void HostCore::BeginLeave(BootTime now, const LeaveRequest& request, Effects* out) {
   departure_.Begin(now, request, round_.active(), out);

@@ -136,7 +136,7 @@ void WorkerOutput::BeginRound(const v1::Round& round, absl::Duration limit) {
   streams_ = std::move(opened.streams);
   filtered_ = std::move(opened.filtered);
   streams_.resize(static_cast<size_t>(slots_));
-  tails_.assign(static_cast<size_t>(slots_), nullptr);
+  tails_.assign(static_cast<size_t>(slots_), {});
   bytes_.assign(static_cast<size_t>(slots_), {});
   redraws_.clear();
   redraws_.resize(static_cast<size_t>(slots_));
@@ -191,9 +191,7 @@ void WorkerOutput::HandOver(int local_rank, int out_fd, Stream* stream) {
   if (stream->sink == Sink::kPipe && stream->pipe.valid()) {
     PipeTaps taps;
     taps.bytes = bytes_[static_cast<size_t>(local_rank)][index] = std::make_shared<std::atomic<uint64_t>>(0);
-    if (out_fd == STDERR_FILENO) {
-      taps.tail = tails_[static_cast<size_t>(local_rank)] = std::make_shared<StderrTail>();
-    }
+    taps.tail = tails_[static_cast<size_t>(local_rank)][index] = std::make_shared<OutputTail>();
     const int pipe = stream->pipe.Release();
     if (!prefixed) return writer_->AdoptRawPipe(pipe, out_fd, std::move(taps));
     writer_->AdoptPipe(pipe, out_fd, prefix, passes ? nullptr : limit, std::move(taps));
@@ -229,8 +227,8 @@ std::string WorkerOutput::AttemptFolder(int local_rank) const {
   return attempt_.empty() ? "" : attempt_ + "/" + std::to_string(local_rank);
 }
 
-std::shared_ptr<StderrTail> WorkerOutput::ErrorTail(int local_rank) const {
-  return tails_[static_cast<size_t>(local_rank)];
+std::shared_ptr<OutputTail> WorkerOutput::ErrorTail(int local_rank) const {
+  return tails_[static_cast<size_t>(local_rank)][1];
 }
 
 std::string WorkerOutput::PicturePath() const { return attempt_.empty() ? "" : attempt_ + "/picture.txt"; }
@@ -248,6 +246,7 @@ WorkerOutput::Signs WorkerOutput::SignsOf(int local_rank) const {
   for (size_t stream = 0; stream < std::size(kStreams); ++stream) {
     const ByteCount& bytes = bytes_[static_cast<size_t>(local_rank)][stream];
     if (bytes != nullptr) signs.bytes.push_back(bytes);
+    if (const auto& tail = tails_[static_cast<size_t>(local_rank)][stream]) signs.lines.push_back(tail);
     const bool inherits = SinkOf(plan_, local_rank, kStreams[stream], !attempt_.empty()) == Sink::kInherit;
     signs.on_terminal |= inherits && isatty(stream == 0 ? STDOUT_FILENO : STDERR_FILENO) == 1;
     if (std::string file = FileOf(local_rank, stream); !file.empty()) signs.files.push_back(std::move(file));

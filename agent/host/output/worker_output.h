@@ -14,7 +14,7 @@
 #include "agent/host/core/output_plan.h"
 #include "agent/host/output/follower.h"
 #include "agent/host/output/log_files.h"
-#include "base/console/stderr_tail.h"
+#include "base/console/output_tail.h"
 #include "base/console/writer.h"
 #include "base/io/owned_fd.h"
 #include "muster/v1/rendezvous.pb.h"
@@ -62,10 +62,11 @@ class WorkerOutput {
   // The file that the worker's standard error goes to; empty: none.
   std::string ErrorOutput(int local_rank) const;
   // After Spawned: the last lines of the worker's standard error, if it goes through a pipe; else nullptr.
-  std::shared_ptr<StderrTail> ErrorTail(int local_rank) const;
+  std::shared_ptr<OutputTail> ErrorTail(int local_rank) const;
   // What shows that the worker writes: the bytes that have passed through muster, and files, which may be absent.
   struct Signs {
     std::vector<ByteCount> bytes = {};
+    std::vector<std::shared_ptr<OutputTail>> lines = {};
     std::vector<std::string> files = {};
     bool on_terminal = false;  // it writes to one, where muster does not see it
   };
@@ -106,7 +107,7 @@ class WorkerOutput {
   std::vector<WorkerStreams> streams_;
   std::array<std::shared_ptr<FilteredLines>, 2> filtered_;
   std::vector<std::array<ByteCount, 2>> bytes_;                       // by local rank; for pipes only
-  std::vector<std::shared_ptr<StderrTail>> tails_;                    // by local rank; for pipes only
+  std::vector<std::array<std::shared_ptr<OutputTail>, 2>> tails_;     // by local rank; for pipes only
   std::vector<std::array<std::shared_ptr<RedrawLimit>, 2>> redraws_;  // by local rank: for pipes, for files
 };
 

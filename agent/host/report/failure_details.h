@@ -12,7 +12,7 @@
 
 #include "agent/host/core/host_core.h"
 #include "agent/host/report/error_file.h"
-#include "base/console/stderr_tail.h"
+#include "base/console/output_tail.h"
 
 namespace muster::host {
 
@@ -35,7 +35,7 @@ class FailureDetails {
     std::string done_file = {};        // MUSTER_DONE_FILE; empty: none
     bool kept = false;                 // the error file outlives the run, so reports may name its path
     std::string stderr_file;           // may be absent; empty: none
-    std::shared_ptr<StderrTail> tail;  // of the pipe of standard error; null: no pipe
+    std::shared_ptr<OutputTail> tail;  // of the pipe of standard error; null: no pipe
   };
 
   // limit: total time to wait for file systems in this round; after that nothing more is read.

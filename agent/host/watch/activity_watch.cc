@@ -27,10 +27,17 @@ class FileLook {
     const FileMark now = MarkOf(path_);
     return now && now != std::exchange(seen_, now);
   }
+  const std::string& path() const { return path_; }
 
  private:
   std::string path_;
   FileMark seen_;
+};
+
+// What one look has found.
+struct Seen {
+  std::set<int> signs = {};
+  StepsSeen steps = {};
 };
 
 }  // namespace
@@ -38,7 +45,7 @@ class FileLook {
 // Shared with the threads, which may outlive their owner in a system call that does not return.
 class ActivityWatch::State : public std::enable_shared_from_this<State> {
  public:
-  State(EventLoop* loop, Showed showed) : loop_(loop), showed_(std::move(showed)) {}
+  State(EventLoop* loop, Events events) : loop_(loop), events_(std::move(events)) {}
 
   // The two threads.
   void LookAtProcesses();
@@ -64,7 +71,7 @@ class ActivityWatch::State : public std::enable_shared_from_this<State> {
 
   // Waits for another round than `known`, or for the next look. nullopt: stop.
   std::optional<Round> Next(uint64_t known);
-  void Tell(uint64_t round, const std::set<int>& local_ranks);
+  void Tell(uint64_t round, const Seen& seen);
   bool IsRound(uint64_t round) {
     const MutexLock lock(mutex_);
     return round_.number == round;
@@ -75,7 +82,7 @@ class ActivityWatch::State : public std::enable_shared_from_this<State> {
   Mutex mutex_;
   Condition condition_;
   EventLoop* loop_ ABSL_GUARDED_BY(mutex_);  // null: the owner was destroyed
-  const Showed showed_;
+  const Events events_;
   Round round_ ABSL_GUARDED_BY(mutex_);
   std::optional<BootTime> files_asked_at_ ABSL_GUARDED_BY(mutex_);  // nullopt: they have answered
   bool files_are_said_ ABSL_GUARDED_BY(mutex_) = false;
@@ -90,16 +97,19 @@ class ProcessLook {
     output_ = Output();
     written_ = Written();
   }
-  int local_rank() const { return worker_.local_rank; }
 
-  bool TakeSign() {
+  void Look(Seen* seen) {
     const uint64_t output = Output();
-    bool sign = output != std::exchange(output_, output);
+    const bool has_lines = output != std::exchange(output_, output);
     const uint64_t written = Written();
     const uint64_t enough = worker_.on_terminal ? 0 : kBusyBytes;
-    sign |= written_ > 0 && written > written_ + enough;
+    const bool has_written = written_ > 0 && written > written_ + enough;
     written_ = written;
-    return sign;
+    if (has_lines || has_written) seen->signs.insert(worker_.local_rank);
+    for (const auto& lines : worker_.lines) {
+      const auto number = has_lines ? StepIn(lines->Last()) : std::nullopt;
+      if (number) return void(seen->steps.numbers[worker_.local_rank] = *number);
+    }
   }
 
  private:
@@ -136,29 +146,35 @@ class ProcessLook {
 
 class FilesLook {
  public:
-  explicit FilesLook(const ActivityWatch::Worker& worker) : local_rank_(worker.local_rank) {
+  explicit FilesLook(const ActivityWatch::Worker& worker)
+      : local_rank_(worker.local_rank), heartbeat_(worker.heartbeat) {
     for (const std::string& file : worker.files) files_.emplace_back(file);
   }
   int local_rank() const { return local_rank_; }
 
-  bool TakeSign() {
-    bool sign = false;
-    for (FileLook& file : files_) sign |= file.TakeChange();
-    return sign;
+  void Look(Seen* seen) {
+    if (heartbeat_.TakeChange()) {
+      seen->signs.insert(local_rank_);
+      seen->steps.touched.insert(local_rank_);
+    }
+    for (FileLook& file : files_) {
+      if (!file.TakeChange()) continue;
+      seen->signs.insert(local_rank_);
+      if (const auto number = StepIn(LastLinesOfFile(file.path()))) seen->steps.numbers[local_rank_] = *number;
+    }
   }
 
  private:
   int local_rank_;
+  FileLook heartbeat_;
   std::vector<FileLook> files_;
 };
 
 template <typename Look>
-std::set<int> TakeSigns(std::vector<Look>* looks, bool all) {
-  std::set<int> signs;
-  for (Look& look : *looks) {
-    if (look.TakeSign() || all) signs.insert(look.local_rank());
-  }
-  return signs;
+Seen LookWith(std::vector<Look>* looks) {
+  Seen seen;
+  for (Look& look : *looks) look.Look(&seen);
+  return seen;
 }
 
 template <typename Look>
@@ -174,7 +190,7 @@ void ActivityWatch::State::LookAtProcesses() {
   while (const std::optional<Round> begun = Next(round)) {
     SayIfFilesAreSilent();
     if (begun->number == round) {
-      Tell(round, TakeSigns(&looks, false));
+      Tell(round, LookWith(&looks));
     } else {
       round = begun->number;
       looks = LooksAt<ProcessLook>(begun->workers);
@@ -189,7 +205,11 @@ void ActivityWatch::State::LookAtFiles() {
   while (const std::optional<Round> begun = Next(round)) {
     NoteFiles(true);
     if (begun->number == round) {
-      Tell(round, TakeSigns(&looks, progress.TakeChange()));
+      Seen seen = LookWith(&looks);
+      if (progress.TakeChange()) {
+        for (const FilesLook& look : looks) seen.signs.insert(look.local_rank());
+      }
+      Tell(round, seen);
     } else {
       round = begun->number;
       progress = FileLook(begun->progress_file);
@@ -209,11 +229,13 @@ std::optional<ActivityWatch::State::Round> ActivityWatch::State::Next(uint64_t k
   return round_.number == known ? Round{known, {}, ""} : round_;
 }
 
-void ActivityWatch::State::Tell(uint64_t round, const std::set<int>& local_ranks) {
+void ActivityWatch::State::Tell(uint64_t round, const Seen& seen) {
   const MutexLock lock(mutex_);
-  if (local_ranks.empty() || loop_ == nullptr || round != round_.number) return;
-  loop_->Post([self = shared_from_this(), round, local_ranks] {
-    if (self->IsRound(round)) self->showed_(local_ranks);
+  if (seen.signs.empty() || loop_ == nullptr || round != round_.number) return;
+  loop_->Post([self = shared_from_this(), round, seen] {
+    if (!self->IsRound(round)) return;
+    self->events_.showed(seen.signs);
+    if (!seen.steps.empty()) self->events_.stepped(seen.steps);
   });
 }
 
@@ -233,8 +255,8 @@ void ActivityWatch::State::SayIfFilesAreSilent() {
   });
 }
 
-ActivityWatch::ActivityWatch(EventLoop* loop, Showed showed)
-    : state_(std::make_shared<State>(loop, std::move(showed))) {}
+ActivityWatch::ActivityWatch(EventLoop* loop, Events events)
+    : state_(std::make_shared<State>(loop, std::move(events))) {}
 
 ActivityWatch::~ActivityWatch() { state_->Stop(); }
 

@@ -3,6 +3,9 @@
 // amount of bytes written to anything, as a checkpoint is. Processor time is no sign: who waits for others may
 // spin.
 //
+// It also sees how many steps they make, by the newest number in their lines and by touches of the heartbeat file
+// (agent/host/core/step_counts.h).
+//
 // The files may be on a network file system that does not answer. So one thread looks at them and another one at
 // the rest, and nothing waits for either. The class lives on the loop thread.
 #pragma once
@@ -18,6 +21,8 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "agent/host/core/step_counts.h"
+#include "base/console/output_tail.h"
 #include "base/console/writer.h"
 #include "base/io/event_loop.h"
 
@@ -34,14 +39,20 @@ class ActivityWatch {
   struct Worker {
     int local_rank = 0;
     pid_t pid = 0;
-    std::vector<std::string> files;  // a change of one is a sign; it need not exist
-    std::vector<ByteCount> output;   // bytes of it that have passed through muster
-    bool on_terminal = false;        // it writes to a terminal: whatever it writes is a sign
+    // Files of its output, and the one that it touches: a change of one is a sign. None need exist.
+    std::vector<std::string> files;
+    std::string heartbeat;                           // empty: none
+    std::vector<ByteCount> output;                   // bytes of it that have passed through muster
+    std::vector<std::shared_ptr<OutputTail>> lines;  // the last ones of these
+    bool on_terminal = false;                        // it writes to a terminal: whatever it writes is a sign
   };
-  // Called on the loop thread with the local ranks that have shown a sign since the last look; never with none.
-  using Showed = std::function<void(const std::set<int>& local_ranks)>;
+  // Called on the loop thread after a look that has found something.
+  struct Events {
+    std::function<void(const std::set<int>& local_ranks)> showed;  // they have shown a sign since the last look
+    std::function<void(const StepsSeen& seen)> stepped;
+  };
 
-  ActivityWatch(EventLoop* loop, Showed showed);
+  ActivityWatch(EventLoop* loop, Events events);
   ~ActivityWatch();
   ActivityWatch(const ActivityWatch&) = delete;
   ActivityWatch& operator=(const ActivityWatch&) = delete;

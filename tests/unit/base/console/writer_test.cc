@@ -224,7 +224,7 @@ TEST(WriterTest, LinesOfManyWorkersStayWholeAndInOrder) {
 TEST(WriterTest, ARawPipeIsPassedOnAtOnceAndAsItIs) {
   Pipe out, source;
   Writer writer;
-  PipeTaps taps{.tail = std::make_shared<StderrTail>(), .bytes = std::make_shared<std::atomic<uint64_t>>(0)};
+  PipeTaps taps{.tail = std::make_shared<OutputTail>(), .bytes = std::make_shared<std::atomic<uint64_t>>(0)};
   writer.AdoptRawPipe(std::exchange(source.fds[0], -1), out.fds[1], taps);
   std::string all;
   for (const std::string part : {"no end", "\rredrawn\r", "\033[A up", "\xff", "\n"}) {

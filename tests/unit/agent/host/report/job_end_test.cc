@@ -15,7 +15,7 @@
 #include <thread>
 
 #include "agent/host/report/failure_details.h"
-#include "base/console/stderr_tail.h"
+#include "base/console/output_tail.h"
 #include "tests/unit/test_folder.h"
 
 namespace muster::host {
@@ -121,8 +121,8 @@ TEST(LastLinesTest, LinesAreBoundedAndValidUtf8) {
   EXPECT_TRUE(last.ends_with("x?\xc3\xa4\nend")) << last.substr(last.size() - 12);
 }
 
-TEST(StderrTailTest, KeepsTheEndOfMuchOutputInLittleMemory) {
-  StderrTail tail;
+TEST(OutputTailTest, KeepsTheEndOfMuchOutputInLittleMemory) {
+  OutputTail tail;
   for (int i = 0; i < 50'000; i += 10) tail.Feed(Lines(i + 1, i + 10));
   EXPECT_EQ(tail.Last(), LastLines(Lines(49'000, 50'000)));
   tail.Feed(std::string(10 * kTailKept, 'y') + "\nz");
@@ -274,7 +274,7 @@ TEST(FailureDetailsTest, TheOutputIsThePipesElseTheFiles) {
   const TestFolder folder;
   std::ofstream(folder / "stderr.log") << "of the file\n";
   FailureDetails details;
-  const auto tail = std::make_shared<StderrTail>();
+  const auto tail = std::make_shared<OutputTail>();
   details.Expect(0, {.error_file = "", .kept = false, .stderr_file = folder / "stderr.log", .tail = tail});
   details.Expect(1, {.error_file = "", .kept = false, .stderr_file = folder / "stderr.log", .tail = nullptr});
   details.BeginLastOutput(0);

@@ -48,13 +48,17 @@ class ActivityWatchTest : public testing::Test {
   EventLoop loop_;
   EventLoop::TimerId timer_ = 0;
   std::set<int> signs_;
+  StepsSeen steps_;
   TestFolder folder_;
   std::vector<ByteCount> bytes_;
   std::vector<ActivityWatch::Worker> workers_;
-  ActivityWatch watch_{&loop_, [this](const std::set<int>& local_ranks) {
-                         signs_ = local_ranks;
-                         loop_.Stop();
-                       }};
+  ActivityWatch watch_{&loop_,
+                       {.showed =
+                            [this](const std::set<int>& local_ranks) {
+                              signs_ = local_ranks;
+                              loop_.Stop();
+                            },
+                        .stepped = [this](const StepsSeen& seen) { steps_ = seen; }}};  // after that
 };
 
 TEST_F(ActivityWatchTest, OutputIsASignOfItsWorker) {
@@ -84,6 +88,31 @@ TEST_F(ActivityWatchTest, WhatAWorkerWritesOnATerminalIsASign) {
   workers_[1].on_terminal = true;
   watch_.BeginRound(workers_, "");
   EXPECT_EQ(SignsOf([&] { Touch(folder_ / "little"); }), std::set<int>({1}));
+}
+
+TEST_F(ActivityWatchTest, TheNewestNumberInItsLinesIsAWorkersStep) {
+  workers_[1].lines = {std::make_shared<OutputTail>(), std::make_shared<OutputTail>()};
+  watch_.BeginRound(workers_, "");
+  SignsOf([&] {
+    workers_[1].lines[1]->Feed("step 7\nstep 8\n");
+    *bytes_[1] += 1;
+  });
+  EXPECT_EQ(steps_.numbers, (std::map<int, int64_t>{{1, 8}}));
+}
+
+TEST_F(ActivityWatchTest, LinesInAFileHaveStepsToo) {
+  watch_.BeginRound(workers_, "");
+  SignsOf([&] { std::ofstream(File(0), std::ios::app) << "step 9\n"; });
+  EXPECT_EQ(steps_.numbers, (std::map<int, int64_t>{{0, 9}}));
+  EXPECT_TRUE(steps_.touched.empty());
+}
+
+TEST_F(ActivityWatchTest, ATouchOfTheHeartbeatFileIsAStep) {
+  workers_[0].files.clear();
+  workers_[0].heartbeat = File(0);
+  watch_.BeginRound(workers_, "");
+  EXPECT_EQ(SignsOf([&] { Touch(File(0)); }), std::set<int>({0}));
+  EXPECT_EQ(steps_.touched, std::set<int>({0}));
 }
 
 TEST_F(ActivityWatchTest, AnEarlierRoundsFilesAreForgotten) {

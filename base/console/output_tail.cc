@@ -1,4 +1,4 @@
-#include "base/console/stderr_tail.h"
+#include "base/console/output_tail.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -48,24 +48,24 @@ std::string LastLinesOfFile(const std::string& path) {
   return LastLines(bytes);
 }
 
-void StderrTail::Feed(std::string_view bytes) {
+void OutputTail::Feed(std::string_view bytes) {
   if (bytes.size() > kTailKept) bytes.remove_prefix(bytes.size() - kTailKept);
   const MutexLock lock(mutex_);
   kept_ += bytes;
   if (kept_.size() > 2 * kTailKept) kept_.erase(0, kept_.size() - kTailKept);
 }
 
-void StderrTail::End() {
+void OutputTail::End() {
   const MutexLock lock(mutex_);
   ended_ = true;
 }
 
-bool StderrTail::ended() const {
+bool OutputTail::ended() const {
   const MutexLock lock(mutex_);
   return ended_;
 }
 
-std::string StderrTail::Last() const {
+std::string OutputTail::Last() const {
   const MutexLock lock(mutex_);
   return LastLines(kept_);
 }

@@ -1,4 +1,4 @@
-// The last lines that a worker wrote to its standard error, for the report of its failure.
+// The last lines that a worker wrote to a stream: for the report of its failure, and to see its steps.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ std::string LastLines(std::string_view bytes);
 std::string LastLinesOfFile(const std::string& path);
 
 // Thread-safe: the thread that reads the worker's pipe feeds it, the loop thread queries it.
-class StderrTail {
+class OutputTail {
  public:
   void Feed(std::string_view bytes);
   void End();  // the pipe has ended: Last() is complete
