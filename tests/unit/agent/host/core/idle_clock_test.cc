@@ -101,6 +101,17 @@ TEST_F(IdleClockTest, AStragglerIsOneThatUsedToShowSigns) {
   EXPECT_THAT(clock_.Stragglers(kLimit), IsEmpty());
 }
 
+TEST_F(IdleClockTest, WithoutASignOfAnotherWorkerNobodyIsAStraggler) {
+  constexpr absl::Duration kLimit = absl::Seconds(20);
+  for (int i = 0; i < 10 * kWarmUpSigns; ++i) Pass(1, {0, 1});
+  Pass(21);
+  clock_.OnEnded(0);
+  EXPECT_THAT(clock_.Stragglers(kLimit), IsEmpty()) << "the end of a worker is no sign of another one";
+  clock_.OnSuspended(true);
+  clock_.OnSuspended(false);
+  EXPECT_THAT(clock_.Stragglers(kLimit), IsEmpty()) << "nor is the end of a pause";
+}
+
 TEST_F(IdleClockTest, EachRoundBeginsAnew) {
   Pass(1, {0});
   clock_.OnSuspended(true);
