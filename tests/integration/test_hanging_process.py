@@ -16,6 +16,16 @@ from hanging_files import HOLDER, NAME, PYTHON, SILENT, HangingFiles, is_possibl
 
 # py-spy reads this file first.
 READS_THE_MAP = "#!/bin/sh\nexec cat /proc/$5/maps\n"
+# Shows signs of life, then hangs: the kernel holds rank 1, and the other one waits.
+HANGS = f"""
+import os, time
+for step in range(12):
+    print("step", step, flush=True)
+    time.sleep(1)
+if os.environ["RANK"] == "1":
+    exec({HOLDER!r})
+while True: time.sleep(60)
+"""
 WAITS = "import time\nprint('ready', flush=True)\nwhile True: time.sleep(60)"
 
 
@@ -27,8 +37,8 @@ class WithHangingFiles(ClusterTest):
             self.skipTest(f"no file system can be mounted here: {refused}")
         self.addCleanup(self.files.close)
 
-    def job(self, **kwargs):
-        job = self.cluster(1, **kwargs)
+    def job(self, nodes=1, **kwargs):
+        job = self.cluster(nodes, **kwargs)
         self.addCleanup(self.files.release)  # before the cluster's end, which reads environments
         return job
 
@@ -82,6 +92,15 @@ class PictureOfWhatHangs(WithHangingFiles):
         wait_until("the picture", lambda: node.said(r"rank 0: the kernel holds it, and no signal reaches it.*"
                                                     r" \(py-spy did not answer within 4s\)"))
         self.leaves(node)
+
+    def test_a_job_that_hangs_by_it_ends_though_no_signal_ends_the_worker(self):
+        job = self.python_job(HANGS, str(self.files.folder / NAME), nodes=2, nproc=1,
+                              options=["--hang-timeout", "5s", "--on-hang", "stop", "--shutdown-timeout", "2s"]).start_all()
+        wait_until("the suspect", lambda: job.nodes[0].said(
+            r"\(--hang-timeout\); suspect: rank 1: the kernel holds it, in \w+ of the kernel \(py-spy is not installed\)"))
+        self.assertEqual(128 + signal.SIGKILL, job.nodes[0].exit_code())
+        self.files.release()
+        self.assertEqual(128 + signal.SIGKILL, job.nodes[1].exit_code())
 
     def test_a_worker_of_which_proc_does_not_answer_is_named_and_the_others_are_shown(self):
         """No kernel of today lets a file of /proc that a picture needs block. So one that does is mounted over it."""
