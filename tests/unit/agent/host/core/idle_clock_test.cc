@@ -42,6 +42,7 @@ TEST_F(IdleClockTest, CountsFromTheLastSignOfAnyWorker) {
 // Without this, a rank that prints for all would leave hours of silence behind when it ends.
 TEST_F(IdleClockTest, TheEndOfAWorkerIsNoSilenceOfTheOthers) {
   for (int i = 0; i < 3600; ++i) Pass(1, {0});
+  Pass(3);
   clock_.OnEnded(0);
   EXPECT_EQ(clock_.Silence(), absl::ZeroDuration());
   Pass(4);
