@@ -95,11 +95,26 @@ TEST_F(IdleClockTest, AStragglerIsOneThatUsedToShowSigns) {
   EXPECT_THAT(clock_.Stragglers(kLimit), IsEmpty()) << "rank 1 has never shown one";
   for (int i = 0; i < 10 * kWarmUpSigns; ++i) Pass(1, {1});
   EXPECT_THAT(clock_.Stragglers(kLimit), ElementsAre(0));
-  Pass(11);
+  Pass(10);
   EXPECT_THAT(clock_.Stragglers(kLimit), IsEmpty()) << "now all are silent";
   Pass(0, {1});
   clock_.OnEnded(0);
   EXPECT_THAT(clock_.Stragglers(kLimit), IsEmpty());
+}
+
+TEST_F(IdleClockTest, AWarmWorkerIsAStragglerOnceItIsSilentForLonger) {
+  constexpr int kLimit = 20;
+  for (int i = 0; i < kWarmUpSigns; ++i) Pass(5, {0});
+  for (int i = 0; i < kLimit; ++i) Pass(1, {1});
+  EXPECT_THAT(clock_.Stragglers(absl::Seconds(kLimit)), IsEmpty());
+  Pass(1, {1});
+  EXPECT_THAT(clock_.Stragglers(absl::Seconds(kLimit)), ElementsAre(0));
+}
+
+TEST_F(IdleClockTest, OfAWorkerThatIsNotThereNothingIsKnown) {
+  Pass(1, {2});
+  EXPECT_EQ(clock_.Of(2), absl::ZeroDuration());
+  EXPECT_EQ(clock_.LiveOne(2), 0);
 }
 
 TEST_F(IdleClockTest, WithoutASignOfAnotherWorkerNobodyIsAStraggler) {
@@ -114,6 +129,9 @@ TEST_F(IdleClockTest, WithoutASignOfAnotherWorkerNobodyIsAStraggler) {
 }
 
 TEST_F(IdleClockTest, EachRoundBeginsAnew) {
+  Pass(3);
+  clock_.BeginRound(now_, 2);
+  EXPECT_EQ(clock_.Silence(), absl::ZeroDuration());
   Pass(1, {0});
   clock_.OnSuspended(true);
   clock_.BeginRound(now_, 1);
