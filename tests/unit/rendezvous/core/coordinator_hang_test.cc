@@ -316,6 +316,12 @@ class ExcludingTest : public HangTest {
     c_.At("b").status.mutable_failure()->set_hung_for_all(for_all);
     EndTheRound();
   }
+  // No node ends the rank of the sentence.
+  void EndByTheCoordinator() {
+    PassBeating(kHungEnds + absl::Seconds(2));
+    for (const char* name : {"a", "b"}) c_.Apply(name);
+    c_.Pass(absl::Seconds(1), {"a", "b"});
+  }
 };
 
 TEST_F(ExcludingTest, TheOnlySuspectsNodeIsToBlame) {
@@ -326,6 +332,23 @@ TEST_F(ExcludingTest, TheOnlySuspectsNodeIsToBlame) {
 TEST_F(ExcludingTest, WithoutASingleSuspectNoNodeIs) {
   FailByHang(true);
   EXPECT_EQ(c_.core().job().counts.excluded.size(), 0u);
+}
+
+TEST_F(ExcludingTest, TheOnlySuspectsNodeIsToBlameAlsoIfItCouldNotEndIt) {
+  Hang3();
+  EndByTheCoordinator();
+  EXPECT_EQ(c_.core().job().counts.excluded.count("b"), 1u);
+}
+
+TEST_F(ExcludingTest, OfSeveralSuspectsThatCouldNotBeEndedNoNodeIs) {
+  BeQuiet(kLimit + absl::Seconds(1));
+  Answer("a", 1, "T");
+  Answer("b", 0, "T");
+  ASSERT_EQ(c_.Told("a").hang().rank(), 1);
+  const v1::RoundId round = c_.core().greatest().id();
+  EndByTheCoordinator();
+  EXPECT_EQ(c_.core().job().counts.excluded.size(), 0u);
+  EXPECT_FALSE(Same(c_.core().greatest().id(), round)) << "it was ended";
 }
 
 TEST_F(HangTest, ASignOfLifeMeanwhileEndsTheMatter) {
@@ -409,6 +432,7 @@ TEST_F(StoppedHangTest, TheJobEndsAlsoIfTheRankCouldNotBeEnded) {
   c_.Pass(absl::Seconds(1), {"a", "b"});
   ASSERT_TRUE(c_.core().verdict().has_value());
   EXPECT_THAT(c_.core().verdict()->reason(), HasSubstr("--on-hang stop"));
+  EXPECT_EQ(c_.core().verdict()->root_cause().local_rank(), 1);
 }
 
 // Whoever has the token may say of its own ranks what it likes, but only of its own.
