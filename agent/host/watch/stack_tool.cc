@@ -4,10 +4,14 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "base/exit_codes.h"
 #include "base/picture/py_spy.h"
 #include "base/status_macros.h"
@@ -20,11 +24,14 @@ namespace {
 constexpr size_t kMaxComplaint = 300;  // bytes of what the tool says of its failure that are shown
 constexpr size_t kMaxHeard = 4096;     // bytes of it that are kept
 
-std::string LastLine(const std::string& text) {
-  const size_t end = text.find_last_not_of('\n');
-  if (end == std::string::npos) return "";
-  const size_t begin = text.rfind('\n', end);
-  return OneLine(ToUtf8(text.substr(begin + 1, end - begin), kMaxComplaint));
+// Of what the tool says of its failure the line that names it, which a backtrace may follow; else the last one.
+std::string Complaint(const std::string& text) {
+  constexpr absl::string_view kNamesIt = "Error: ";
+  const std::vector<absl::string_view> lines = absl::StrSplit(text, '\n', absl::SkipWhitespace());
+  if (lines.empty()) return "";
+  const auto named = std::find_if(lines.begin(), lines.end(),
+                                  [&](absl::string_view line) { return absl::StartsWith(line, kNamesIt); });
+  return OneLine(ToUtf8(std::string(named == lines.end() ? lines.back() : *named), kMaxComplaint));
 }
 
 }  // namespace
@@ -138,7 +145,7 @@ void StackTool::OnExit(Run* run, const Ending& ending) {
   Drain(run->out, kMaxPySpyBytes + 1, &run->output);
   Drain(run->err, kMaxHeard, &run->complaint);
   if (!ending.ok()) {
-    const std::string said = LastLine(run->complaint);
+    const std::string said = Complaint(run->complaint);
     const std::string why = absl::StrCat(kStackTool, " failed", said.empty() ? "" : ": ", said);
     return Finish(run->process, absl::FailedPreconditionError(why));
   }

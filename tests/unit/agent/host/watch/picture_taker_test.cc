@@ -141,6 +141,8 @@ TEST_F(PictureTakerTest, AToolThatHangsOrFailsIsNamed) {
   const pid_t worker = StartPython();
   EXPECT_EQ(Take({worker}, Tool("exec sleep 1000")).at(0).missing, "py-spy did not answer within 4s");
   EXPECT_EQ(Take({worker}, Tool("echo no right >&2; exit 1")).at(0).missing, "py-spy failed: no right");
+  const std::string script = "printf 'Error: no interpreter\\n\\nStack backtrace:\\n   11: main\\n' >&2; exit 1";
+  EXPECT_EQ(Take({worker}, Tool(script)).at(0).missing, "py-spy failed: Error: no interpreter");
   EXPECT_THAT(Take({worker}, Tool("echo garbage")).at(0).missing, HasSubstr("what py-spy prints is not JSON"));
   EXPECT_THAT(Take({worker}, Tool("yes | head -c 10000000")).at(0).missing, HasSubstr("what py-spy prints is"));
 }
