@@ -61,13 +61,19 @@ std::string Doing(const RankPicture& rank) {
   return *rank.busy_percent >= kBusyPercent ? "it computes" : "it waits";
 }
 
-std::string WithoutStack(const RankPicture& rank) {
-  std::string text = Doing(rank);
-  if (rank.ended) return text;
+// Begins with a separator, or is empty.
+std::string WaitAndMissing(const RankPicture& rank) {
+  std::string text;
   if (!rank.waits_in.empty()) absl::StrAppend(&text, ", in ", rank.waits_in, " of the kernel");
   if (!rank.missing.empty()) absl::StrAppend(&text, " (", rank.missing, ")");
   return text;
 }
+
+std::string WithoutStack(const RankPicture& rank) {
+  return absl::StrCat(Doing(rank), rank.ended ? "" : WaitAndMissing(rank));
+}
+
+std::string Short(const std::string& text) { return CutUtf8(OneLine(text), kMaxWhere); }
 
 // Functions that only pass a call on: torch wraps each collective into one of them. Python 3.11 and later give
 // qualified names: "_exception_logger.<locals>.wrapper".
@@ -109,7 +115,13 @@ std::string WhereIs(const RankPicture& rank) {
   const PythonThread* const main = MainThread(rank);
   std::string where = main == nullptr ? WithoutStack(rank) : InStack(*main);
   if (main != nullptr && IsUnusual(rank.state)) absl::StrAppend(&where, "; ", DescribeState(rank.state));
-  return CutUtf8(OneLine(where), kMaxWhere);
+  return Short(where);
+}
+
+std::string WhereBesideState(const RankPicture& rank) {
+  if (rank.ended) return "";
+  const PythonThread* const main = MainThread(rank);
+  return Short(main == nullptr ? WaitAndMissing(rank) : absl::StrCat(", ", InStack(*main)));
 }
 
 std::string ShowRanks(std::vector<int> ranks) {

@@ -18,6 +18,10 @@ inline constexpr size_t kMaxRangesShown = 8;    // of ranks, in one line
 // the user's own code counts: which line of the library below it is reached is chance.
 std::string WhereIs(const RankPicture& rank);
 
+// The same after words that name its state: ", at train.py:12 (wait_for_data)", ", in do_wait of the kernel
+// (py-spy is not installed)"; empty: nothing else is known.
+std::string WhereBesideState(const RankPicture& rank);
+
 // "3", "0-2, 7 and 9-12"; sorted ascending, without repetition.
 std::string ShowRanks(std::vector<int> ranks);
 

@@ -28,14 +28,14 @@ std::string Are(const std::vector<int>& ranks, const char* singular, const char*
 
 Suspects FindSuspects(const std::vector<RankPicture>& ranks) {
   if (auto some = Some(ranks, [](const RankPicture& rank) { return rank.ended; }); !some.empty()) {
-    return {some, Are(some, "it has ended", "they have ended")};
+    return {some, Are(some, "it has ended", "they have ended"), true};
   }
   const auto stopped = [](const RankPicture& rank) { return rank.state == 'T' || rank.state == 't'; };
   if (auto some = Some(ranks, stopped); !some.empty()) {
-    return {some, Are(some, "it is stopped", "they are stopped")};
+    return {some, Are(some, "it is stopped", "they are stopped"), true};
   }
   if (auto some = Some(ranks, [](const RankPicture& rank) { return rank.state == 'D'; }); !some.empty()) {
-    return {some, Are(some, "the kernel holds it", "the kernel holds them")};
+    return {some, Are(some, "the kernel holds it", "the kernel holds them"), true};
   }
   const std::vector<RankGroup> groups = GroupByPlace(ranks);
   if (groups.empty() || groups.back().ranks.size() == groups.front().ranks.size()) return {};

@@ -60,6 +60,12 @@ std::optional<int> FirstLive(const Job& job, const std::vector<RankPicture>& ran
   return live == among.end() ? std::nullopt : std::optional(*live);
 }
 
+// Of the first suspect, after the words of why they are suspects.
+std::string PlaceOf(const Suspects& suspects, const RankPicture* first) {
+  if (first == nullptr) return "";
+  return suspects.by_state ? WhereBesideState(*first) : absl::StrCat(", ", WhereIs(*first));
+}
+
 std::vector<int> NumbersOf(const std::vector<RankPicture>& ranks) {
   std::vector<int> numbers;
   for (const RankPicture& rank : ranks) numbers.push_back(rank.rank);
@@ -159,10 +165,8 @@ Finding FindHung(const Job& job) {
     finding.why = absl::StrCat(DescribeSilence(job), "; no rank differs from the others");
     return finding;
   }
-  const RankPicture* const shown = Find(ranks, suspects.ranks.front());
-  const bool stands = shown != nullptr && !shown->ended;
-  finding.why = absl::StrCat(DescribeSilence(job), "; ", Describe(suspects), stands ? ", " : "",
-                             stands ? WhereIs(*shown) : "");
+  finding.why = absl::StrCat(DescribeSilence(job), "; ", Describe(suspects),
+                             PlaceOf(suspects, Find(ranks, suspects.ranks.front())));
   return finding;
 }
 

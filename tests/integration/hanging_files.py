@@ -1,4 +1,9 @@
-"""A file system of one file, whose writes hang: FUSE, with this process as its server.
+"""A file system that hangs: FUSE, with this process as its server.
+
+    file        its writes hang
+    silent      its reads hang
+    python3     a link to the interpreter of this process
+    py-spy      whoever looks for it hangs
 
 A process that maps something else over a page of the file that it has changed waits for the write, and holds the lock
 of its address space meanwhile. So whoever reads its /proc/PID/environ hangs as well: as with a dead NFS server or a
@@ -14,14 +19,15 @@ import sys
 import tempfile
 import threading
 
-LOOKUP, GETATTR, OPEN, READ, WRITE, INIT = 1, 3, 14, 15, 16, 26
+LOOKUP, GETATTR, READLINK, OPEN, READ, WRITE, INIT = 1, 3, 5, 14, 15, 16, 26
 NEVER_ANSWERED = (2, 42)  # FORGET, BATCH_FORGET
-ROOT_ID, FILE_ID = 1, 2
-NAME = "file"
+ROOT_ID, FILE_ID, SILENT_ID, PYTHON_ID = 1, 2, 3, 4
+NAME, SILENT, PYTHON, NEVER_FOUND = "file", "silent", "python3", "py-spy"
+NODES = {NAME: FILE_ID, SILENT: SILENT_ID, PYTHON: PYTHON_ID}
 HEADER = struct.Struct("<IIQQIIII")
 MAX_REQUEST = 1 << 20
-FOLDER_MODE, FILE_MODE = 0o040755, 0o100666
-ENOSYS = 38
+FOLDER_MODE, FILE_MODE, LINK_MODE = 0o040755, 0o100666, 0o120777
+ENOENT, ENOSYS = 2, 38
 FOREVER_S = 1 << 30
 FORCE, LAZY = 1, 2  # MNT_FORCE: all calls fail, and whoever hangs goes on; MNT_DETACH
 
@@ -46,7 +52,7 @@ def is_possible():
 
 
 def _attributes(node):
-    mode, size = (FOLDER_MODE, 0) if node == ROOT_ID else (FILE_MODE, mmap.PAGESIZE)
+    mode, size = {ROOT_ID: (FOLDER_MODE, 0), PYTHON_ID: (LINK_MODE, 0)}.get(node, (FILE_MODE, mmap.PAGESIZE))
     return struct.pack("<QQQQQQIIIIIIIIII", node, size, 1, 0, 0, 0, 0, 0, 0, mode, 1, 0, 0, 0, 4096, 0)
 
 
@@ -54,6 +60,7 @@ class HangingFiles:
     def __init__(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="muster-test-"))
         self.writes = threading.Event()  # a write has come, and hangs
+        self.asked = threading.Event()   # so has a read of the silent file, or somebody who looks for py-spy
         self._device = os.open("/dev/fuse", os.O_RDWR)
         options = f"fd={self._device},rootmode=40000,user_id=0,group_id=0".encode()
         if libc.mount(b"muster-test", bytes(self.folder), b"fuse", 0, options) != 0:
@@ -89,20 +96,30 @@ class HangingFiles:
             except OSError:
                 return
             _, opcode, unique, node, *_ = HEADER.unpack_from(request)
+            body = request[HEADER.size:]
             if opcode == WRITE:
                 self.writes.set()
+            elif (opcode, node) == (READ, SILENT_ID) or (opcode, self._name(body)) == (LOOKUP, NEVER_FOUND):
+                self.asked.set()
             elif opcode not in NEVER_ANSWERED:
-                error, body = self._answer(opcode, node, request[HEADER.size:])
+                error, body = self._answer(opcode, node, body)
                 os.write(self._device, struct.pack("<IiQ", 16 + len(body), -error, unique) + body)
 
     @staticmethod
-    def _answer(opcode, node, body):
+    def _name(body):
+        return body.rstrip(b"\0").decode(errors="replace")
+
+    @classmethod
+    def _answer(cls, opcode, node, body):
         if opcode == INIT:
             return 0, struct.pack("<IIIIHHIIHHII6I", 7, 31, 0, 0, 8, 8, 4096, 1, 1, 0, 0, 0, *[0] * 6)
-        if opcode == LOOKUP and body.rstrip(b"\0") == NAME.encode():
-            return 0, struct.pack("<QQQQII", FILE_ID, 0, FOREVER_S, FOREVER_S, 0, 0) + _attributes(FILE_ID)
         if opcode == LOOKUP:
-            return 2, b""
+            found = NODES.get(cls._name(body))
+            if found is None:
+                return ENOENT, b""
+            return 0, struct.pack("<QQQQII", found, 0, FOREVER_S, FOREVER_S, 0, 0) + _attributes(found)
+        if opcode == READLINK:
+            return 0, os.path.realpath(sys.executable).encode()
         if opcode == GETATTR:
             return 0, struct.pack("<QII", FOREVER_S, 0, 0) + _attributes(node)
         if opcode == OPEN:

@@ -64,9 +64,13 @@ std::optional<absl::Duration> IdleClock::Silence() const {
   return some_live ? std::optional(silence_) : std::nullopt;
 }
 
+// The silence of all tells nothing here: it begins anew when a worker ends, or all go on after a pause.
 std::vector<int> IdleClock::Stragglers(absl::Duration limit) const {
   std::vector<int> found;
-  if (silence_ >= limit / 2) return found;
+  const bool some_go_on = std::any_of(workers_.begin(), workers_.end(), [limit](const Worker& worker) {
+    return worker.lives && worker.idle < limit / 2;
+  });
+  if (!some_go_on) return found;
   for (size_t i = 0; i < workers_.size(); ++i) {
     const Worker& worker = workers_[i];
     const bool steady = worker.lives && worker.windows.seen >= kWarmUpSigns;

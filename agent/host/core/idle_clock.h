@@ -35,8 +35,8 @@ class IdleClock {
   std::optional<absl::Duration> Silence() const;
   absl::Duration Of(int local_rank) const;     // of one; zero: not known
   int signs() const { return windows_.seen; }  // windows of this round with a sign of any worker
-  // Live workers that used to show signs steadily and have shown none for longer than `limit`, while others of
-  // this node have shown some within half of that.
+  // Live workers that used to show signs steadily and have shown none for longer than `limit`, while other live
+  // ones of this node have shown some within half of that.
   std::vector<int> Stragglers(absl::Duration limit) const;
   // The given worker if it lives, else the first one that does; nullopt: none lives.
   std::optional<int> LiveOne(int local_rank) const;

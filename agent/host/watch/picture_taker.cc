@@ -95,6 +95,7 @@ Looked LookAt(const PictureTaker::Subject& subject) {
   return looked;
 }
 
+// The file, or nothing. On a thread of its own: the interpreter may be on a file system that does not answer.
 std::string ToolBeside(const std::string& python) {
   if (python.find('/') == std::string::npos) return "";
   std::string file = python.substr(0, python.rfind('/') + 1) + kStackTool;
@@ -104,7 +105,9 @@ std::string ToolBeside(const std::string& python) {
 }  // namespace
 
 struct PictureTaker::Shot {
-  std::string tool;  // the file; empty: it is searched
+  std::optional<std::future<std::string>> tool_look;  // for the tool beside the interpreter; nullopt: it is over
+  std::string tool;                                   // the file; empty: it is searched on the PATH
+  bool tool_is_hidden = false;                        // the interpreter's file system has not answered
   Done done;
   BootTime began = absl::InfinitePast();
   std::vector<std::optional<std::future<Looked>>> looks;  // nullopt: it has come, or will not
@@ -125,8 +128,8 @@ PictureTaker::~PictureTaker() {
 
 void PictureTaker::Take(const std::vector<Subject>& subjects, const std::string& python, Done done) {
   MUSTER_CHECK(!busy(), "one picture at a time");
-  shot_ = std::make_unique<Shot>();
-  shot_->tool = ToolBeside(python);
+  shot_ = std::make_shared<Shot>();
+  shot_->tool_look = CallAside([python] { return ToolBeside(python); });
   shot_->done = std::move(done);
   shot_->began = EventLoop::Now();
   for (const Subject& subject : subjects) {
@@ -160,12 +163,24 @@ void PictureTaker::Poll() {
     shot_->pictures[i] = looked.picture;
     if (looked.is_python) shot_->to_ask.push_back(i);
   }
-  AskForStacks();
+  if (FindTool(passed)) AskForStacks();
   shot_->dump->Poll(EventLoop::Now());
   const bool over =
       (!waits || passed >= kProcLimit) && shot_->to_ask.empty() && shot_->asked == 0 && shot_->dump->over();
   if (over || passed >= kPictureLimit) return Finish();
   shot_->timer = loop_->After(kPoll, [this] { Poll(); });
+}
+
+// Whether it is known where the tool is, or will not be known.
+bool PictureTaker::FindTool(absl::Duration passed) {
+  std::optional<std::future<std::string>>& look = shot_->tool_look;
+  if (!look) return true;
+  const bool has_come = look->wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  if (!has_come && passed < kProcLimit) return false;
+  if (has_come) shot_->tool = look->get();
+  shot_->tool_is_hidden = !has_come;
+  look.reset();
+  return true;
 }
 
 void PictureTaker::AskForStacks() {
@@ -174,8 +189,9 @@ void PictureTaker::AskForStacks() {
     shot_->to_ask.pop_front();
     ++shot_->asked;
     shot_->pictures[index].missing = absl::StrCat(kStackTool, " has not answered");
-    const auto done = [this, index, shot = shot_.get()](const StackTool::Answer& answer) {
-      if (shot == shot_.get()) OnStacks(index, answer);
+    // An answer may come after this picture, and during the next one.
+    const auto done = [this, index, shot = std::weak_ptr<Shot>(shot_)](const StackTool::Answer& answer) {
+      if (const auto asking = shot.lock(); asking != nullptr && asking == shot_) OnStacks(index, answer);
     };
     tool_.Ask(static_cast<pid_t>(shot_->pictures[index].pid), shot_->tool, done);
   }
@@ -185,6 +201,10 @@ void PictureTaker::OnStacks(size_t index, const StackTool::Answer& answer) {
   --shot_->asked;
   RankPicture& picture = shot_->pictures[index];
   picture.missing = answer.ok() ? "" : std::string(answer.status().message());
+  if (absl::IsNotFound(answer.status()) && shot_->tool_is_hidden) {
+    picture.missing =
+        absl::StrCat(kStackTool, " is not on the PATH, and the interpreter's file system does not answer");
+  }
   if (answer.ok()) picture.python = *answer;
 }
 
@@ -195,7 +215,7 @@ void PictureTaker::Finish() {
   for (size_t i = 0; i < shot_->pictures.size(); ++i) {
     if (shot_->dump->Has(i)) shot_->pictures[i].recorder = shot_->recorders[i].file;
   }
-  const std::unique_ptr<Shot> shot = std::move(shot_);
+  const std::shared_ptr<Shot> shot = std::move(shot_);
   shot->done(std::move(shot->pictures));
 }
 

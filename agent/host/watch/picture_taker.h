@@ -20,7 +20,8 @@
 
 namespace muster::host {
 
-inline constexpr absl::Duration kProcLimit = absl::Seconds(2);     // for what /proc says of one rank
+inline constexpr absl::Duration kProcLimit =
+    absl::Seconds(2);  // for what /proc says of one rank, and for where py-spy is
 inline constexpr absl::Duration kPictureLimit = absl::Seconds(8);  // for all of it
 inline constexpr int kStackToolsAtOnce = 4;
 
@@ -48,13 +49,14 @@ class PictureTaker {
   struct Shot;
 
   void Poll();
+  bool FindTool(absl::Duration passed);
   void AskForStacks();
   void OnStacks(size_t index, const StackTool::Answer& answer);
   void Finish();
 
   EventLoop* const loop_;
   StackTool tool_;
-  std::unique_ptr<Shot> shot_;
+  std::shared_ptr<Shot> shot_;
 };
 
 }  // namespace muster::host

@@ -4,10 +4,14 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "base/exit_codes.h"
 #include "base/picture/py_spy.h"
 #include "base/status_macros.h"
@@ -19,6 +23,16 @@ namespace {
 
 constexpr size_t kMaxComplaint = 300;  // bytes of what the tool says of its failure that are shown
 constexpr size_t kMaxHeard = 4096;     // bytes of it that are kept
+
+// Of what the tool says of its failure the line that names it, which a backtrace may follow; else the last one.
+std::string Complaint(const std::string& text) {
+  constexpr absl::string_view kNamesIt = "Error: ";
+  const std::vector<absl::string_view> lines = absl::StrSplit(text, '\n', absl::SkipWhitespace());
+  if (lines.empty()) return "";
+  const auto named = std::find_if(lines.begin(), lines.end(),
+                                  [&](absl::string_view line) { return absl::StartsWith(line, kNamesIt); });
+  return OneLine(ToUtf8(std::string(named == lines.end() ? lines.back() : *named), kMaxComplaint));
+}
 
 }  // namespace
 
@@ -65,20 +79,23 @@ StackTool::~StackTool() {
 }
 
 void StackTool::Ask(pid_t process, const std::string& file, Done done) {
-  if (runs_.count(process) > 0) Finish(process, absl::CancelledError("it was asked for again"));
-  auto run = std::make_unique<Run>();
+  if (const auto before = runs_.find(process); before != runs_.end()) {
+    spawner_->Kill(before->second->tool, SIGKILL);
+    Finish(process, absl::CancelledError("it was asked for again"));
+  }
+  const auto run = std::make_shared<Run>();
   run->process = process;
   run->done = std::move(done);
-  Run* const started = run.get();
-  runs_[process] = std::move(run);
-  if (absl::Status status = Start(started, file); !status.ok()) {
+  runs_[process] = run;
+  if (absl::Status status = Start(run, file); !status.ok()) {
     loop_->Post([this, alive = std::weak_ptr<bool>(alive_), process, status] {
       if (alive.lock() != nullptr) Finish(process, status);
     });
   }
 }
 
-absl::Status StackTool::Start(Run* run, const std::string& file) {
+absl::Status StackTool::Start(const std::shared_ptr<Run>& started, const std::string& file) {
+  Run* const run = started.get();
   ASSIGN_OR_RETURN(const OwnedFd out, MakePipe(&run->out));
   ASSIGN_OR_RETURN(const OwnedFd err, MakePipe(&run->err));
   const OwnedFd null(open("/dev/null", O_RDONLY | O_CLOEXEC));
@@ -91,7 +108,7 @@ absl::Status StackTool::Start(Run* run, const std::string& file) {
   command.stdin_fd = null.get();
   command.stdout_fd = out.get();
   command.stderr_fd = err.get();
-  ASSIGN_OR_RETURN(run->tool, spawner_->SpawnWorker(command, EventsOf(run)));
+  ASSIGN_OR_RETURN(run->tool, spawner_->SpawnWorker(command, EventsOf(started)));
   loop_->Watch(run->out.get(), EPOLLIN, [this, run](uint32_t) {
     if (!Drain(run->out, kMaxPySpyBytes + 1, &run->output)) loop_->Unwatch(run->out.get());
   });
@@ -107,22 +124,19 @@ absl::Status StackTool::Start(Run* run, const std::string& file) {
   return absl::OkStatus();
 }
 
-// A tool that was left alone may end after this object, or once the same process is asked about again.
-Spawner::WorkerEvents StackTool::EventsOf(Run* run) {
-  const auto is_current = [this, alive = std::weak_ptr<bool>(alive_), process = run->process, run] {
-    if (alive.lock() == nullptr) return false;
-    const auto found = runs_.find(process);
-    return found != runs_.end() && found->second.get() == run;
-  };
+// A tool that was left alone may end after this object, or once the same process is asked about again. Until
+// Finish only runs_ holds the run.
+Spawner::WorkerEvents StackTool::EventsOf(const std::weak_ptr<Run>& run) {
   Spawner::WorkerEvents events;
-  events.failed = [this, is_current, run](int exit_code, const std::string& why) {
-    if (!is_current()) return;
+  events.failed = [this, run](int exit_code, const std::string& why) {
+    const auto current = run.lock();
+    if (current == nullptr) return;
     const bool missing = exit_code == kExitNotFound;
-    Finish(run->process, missing ? absl::NotFoundError(absl::StrCat(kStackTool, " is not installed"))
-                                 : absl::FailedPreconditionError(why));
+    Finish(current->process, missing ? absl::NotFoundError(absl::StrCat(kStackTool, " is not installed"))
+                                     : absl::FailedPreconditionError(why));
   };
-  events.exited = [this, is_current, run](const Ending& ending) {
-    if (is_current()) OnExit(run, ending);
+  events.exited = [this, run](const Ending& ending) {
+    if (const auto current = run.lock(); current != nullptr) OnExit(current.get(), ending);
   };
   return events;
 }
@@ -131,7 +145,7 @@ void StackTool::OnExit(Run* run, const Ending& ending) {
   Drain(run->out, kMaxPySpyBytes + 1, &run->output);
   Drain(run->err, kMaxHeard, &run->complaint);
   if (!ending.ok()) {
-    const std::string said = OneLine(ToUtf8(LastLine(run->complaint), kMaxComplaint));
+    const std::string said = Complaint(run->complaint);
     const std::string why = absl::StrCat(kStackTool, " failed", said.empty() ? "" : ": ", said);
     return Finish(run->process, absl::FailedPreconditionError(why));
   }
@@ -143,7 +157,7 @@ void StackTool::OnExit(Run* run, const Ending& ending) {
 
 void StackTool::Finish(pid_t process, const Answer& answer) {
   const auto found = runs_.find(process);
-  const std::unique_ptr<Run> run = std::move(found->second);
+  const std::shared_ptr<Run> run = std::move(found->second);
   runs_.erase(found);
   if (run->out.valid()) loop_->Unwatch(run->out.get());
   if (run->err.valid()) loop_->Unwatch(run->err.get());

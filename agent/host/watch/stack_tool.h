@@ -41,15 +41,15 @@ class StackTool {
  private:
   struct Run;
 
-  absl::Status Start(Run* run, const std::string& file);
-  Spawner::WorkerEvents EventsOf(Run* run);
+  absl::Status Start(const std::shared_ptr<Run>& started, const std::string& file);
+  Spawner::WorkerEvents EventsOf(const std::weak_ptr<Run>& run);
   void OnExit(Run* run, const Ending& ending);
   void Finish(pid_t process, const Answer& answer);
 
   EventLoop* const loop_;
   Spawner* const spawner_;
   const EnvironmentMap environment_;
-  std::map<pid_t, std::unique_ptr<Run>> runs_;  // by the process that is looked at
+  std::map<pid_t, std::shared_ptr<Run>> runs_;  // by the process that is looked at
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

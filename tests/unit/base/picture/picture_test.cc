@@ -59,6 +59,18 @@ TEST(WhereIs, WithoutAStackTheKernelsWordCounts) {
             "installed)");
 }
 
+TEST(WhereBesideState, TheStateIsNotNamedAgain) {
+  RankPicture picture = InAllReduce(0);
+  picture.state = 'T';
+  picture.waits_in = "do_signal_stop";
+  EXPECT_EQ(WhereBesideState(picture), ", in all_reduce, called at train.py:88 (step)");
+  picture.python.clear();
+  picture.missing = "py-spy is not installed";
+  EXPECT_EQ(WhereBesideState(picture), ", in do_signal_stop of the kernel (py-spy is not installed)");
+  picture.ended = true;
+  EXPECT_EQ(WhereBesideState(picture), "");
+}
+
 TEST(ShowRanks, RangesAreJoined) {
   EXPECT_EQ(ShowRanks({}), "");
   EXPECT_EQ(ShowRanks({3}), "3");

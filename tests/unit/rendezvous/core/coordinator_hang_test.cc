@@ -48,11 +48,12 @@ class HangTest : public ::testing::Test {
     c_.Pass(kTick, {});
   }
   // Rank 3 is sentenced.
-  void Hang3() {
+  void Hang3() { HangByB(1); }
+  void HangByB(int local_rank) {
     BeQuiet(kLimit + absl::Seconds(1));
     Answer("a");
-    Answer("b", 1);
-    ASSERT_EQ(c_.Told("b").hang().rank(), 3);
+    Answer("b", local_rank);
+    ASSERT_EQ(c_.Told("b").hang().rank(), 2 + local_rank);
   }
   void PassBeating(absl::Duration time) {
     for (absl::Duration passed; passed < time && c_.state() == State::kRunning; passed += absl::Seconds(1)) {
@@ -69,14 +70,14 @@ class HangTest : public ::testing::Test {
     for (const char* name : {"a", "b"}) Quiet(name, quiet);
     c_.Pass(kTick, {});
   }
-  // All ranks but one wait at the same place.
-  void Answer(const std::string& name, int hung = -1) {
+  // All ranks but one wait at the same place. state: of that one.
+  void Answer(const std::string& name, int hung = -1, const std::string& state = "S") {
     v1::NodePicture picture;
     picture.set_number(c_.Told(name).picture());
     for (int local_rank = 0; local_rank < 2; ++local_rank) {
       v1::RankPicture* const rank = picture.add_ranks();
       rank->set_local_rank(local_rank);
-      rank->set_state("S");
+      rank->set_state(local_rank == hung ? state : "S");
       v1::StackFrame* const frame = rank->add_main_thread();
       frame->set_function(local_rank == hung ? "load" : "all_reduce");
       frame->set_file(local_rank == hung ? "/home/me/data.py" : "/home/me/train.py");
@@ -149,6 +150,7 @@ TEST_F(HangTest, TheRankThatStandsElsewhereIsEndedByItsNode) {
   EXPECT_EQ(c_.Told("b").hang().rank(), 3);
   EXPECT_THAT(c_.Told("b").hang().why(), HasSubstr("suspect: rank 3"));
   EXPECT_THAT(c_.Told("b").hang().why(), HasSubstr("data.py:41"));
+  EXPECT_TRUE(c_.Told("b").hang().is_sure());
   EXPECT_FALSE(c_.Told("a").has_hang());
   EXPECT_EQ(c_.state(), State::kRunning) << "the node's report of its failure ends it";
   EXPECT_EQ(c_.Told("a").picture(), 0u) << "nothing is asked any more";
@@ -159,6 +161,44 @@ TEST_F(HangTest, AnAnswerThatDoesNotComeIsNotAwaitedForEver) {
   Answer("a");
   c_.Pass(kPictureAnswers + absl::Seconds(1), {"a", "b"});
   EXPECT_TRUE(c_.Told("a").has_hang()) << "no rank that has answered differs, so the lowest one is ended";
+  EXPECT_THAT(c_.Told("a").hang().why(), HasSubstr("no rank differs from the others"));
+  EXPECT_FALSE(c_.Told("a").hang().is_sure());
+}
+
+TEST_F(HangTest, OfSeveralSuspectsTheFirstIsEndedAndNoNodeIsToBlame) {
+  BeQuiet(kLimit + absl::Seconds(1));
+  Answer("a", 1, "T");
+  Answer("b", 0, "T");
+  EXPECT_EQ(c_.Told("a").hang().rank(), 1);
+  EXPECT_THAT(c_.Told("a").hang().why(), HasSubstr("suspects: ranks 1-2: they are stopped, at data.py:41 (load)"));
+  EXPECT_FALSE(c_.Told("a").hang().is_sure());
+}
+
+TEST_F(HangTest, IfNobodyAnswersTheLowestRankIsEnded) {
+  BeQuiet(kLimit + absl::Seconds(1));
+  c_.Pass(kPictureAnswers + absl::Seconds(1), {"a", "b"});
+  ASSERT_TRUE(c_.Told("a").has_hang());
+  EXPECT_EQ(c_.Told("a").hang().rank(), 0);
+}
+
+TEST_F(HangTest, IfNobodyAnswersTheLowestRankThatRunsIsEnded) {
+  c_.Phase("a", v1::PHASE_SUCCEEDED);
+  c_.Pass(kLimit, {"a", "b"});
+  BeQuiet(kLimit + absl::Seconds(1));
+  c_.Pass(kPictureAnswers + absl::Seconds(1), {"a", "b"});
+  ASSERT_TRUE(c_.Told("b").has_hang());
+  EXPECT_EQ(c_.Told("b").hang().rank(), 2);
+}
+
+// Its picture may be older than its success.
+TEST_F(HangTest, ARankOfANodeThatHasSucceededIsNotEnded) {
+  c_.Phase("a", v1::PHASE_SUCCEEDED);
+  c_.Pass(kLimit, {"a", "b"});
+  BeQuiet(kLimit + absl::Seconds(1));
+  Answer("a", 0);
+  Answer("b");
+  EXPECT_THAT(c_.Told("b").hang().why(), HasSubstr("suspect: rank 0"));
+  EXPECT_EQ(c_.Told("b").hang().rank(), 2);
 }
 
 TEST_F(HangTest, ANodeThatCannotEndTheRankHasItsRoundStopped) {
@@ -245,15 +285,23 @@ class LastRestartTest : public HangTest {
 
 // Else a round that nobody can end by a rank would be started again for ever.
 TEST_F(LastRestartTest, ARoundWhoseRankNobodyCouldEndIsChargedAsAFailure) {
-  Hang3();
+  HangByB(0);
+  const v1::RoundId round = c_.core().greatest().id();
   PassBeating(kHungEnds + absl::Seconds(2));
   for (const char* name : {"a", "b"}) c_.Apply(name);
   c_.Pass(absl::Seconds(1), {"a", "b"});
   ASSERT_TRUE(c_.core().verdict().has_value());
   EXPECT_EQ(c_.core().verdict()->exit_code(), 137);
-  EXPECT_THAT(c_.core().verdict()->reason(), HasSubstr("rank 3"));
-  EXPECT_TRUE(c_.core().verdict()->root_cause().hung());
-  EXPECT_EQ(c_.core().verdict()->root_cause().local_rank(), 1);
+  EXPECT_THAT(c_.core().verdict()->reason(), HasSubstr("rank 2"));
+  const v1::Failure& cause = c_.core().verdict()->root_cause();
+  EXPECT_TRUE(cause.hung());
+  EXPECT_FALSE(cause.hung_for_all()) << "it is the only suspect";
+  EXPECT_TRUE(Same(cause.round(), round));
+  EXPECT_THAT(cause.error_text(), HasSubstr("suspect: rank 2"));
+  EXPECT_EQ(cause.host(), c_.At("b").status.hostname());
+  EXPECT_EQ(cause.node_rank(), 1);
+  EXPECT_EQ(cause.rank(), 2);
+  EXPECT_EQ(cause.local_rank(), 0);
 }
 
 class LearningTest : public HangTest {
@@ -287,6 +335,12 @@ class ExcludingTest : public HangTest {
     c_.At("b").status.mutable_failure()->set_hung_for_all(for_all);
     EndTheRound();
   }
+  // No node ends the rank of the sentence.
+  void EndByTheCoordinator() {
+    PassBeating(kHungEnds + absl::Seconds(2));
+    for (const char* name : {"a", "b"}) c_.Apply(name);
+    c_.Pass(absl::Seconds(1), {"a", "b"});
+  }
 };
 
 TEST_F(ExcludingTest, TheOnlySuspectsNodeIsToBlame) {
@@ -297,6 +351,23 @@ TEST_F(ExcludingTest, TheOnlySuspectsNodeIsToBlame) {
 TEST_F(ExcludingTest, WithoutASingleSuspectNoNodeIs) {
   FailByHang(true);
   EXPECT_EQ(c_.core().job().counts.excluded.size(), 0u);
+}
+
+TEST_F(ExcludingTest, TheOnlySuspectsNodeIsToBlameAlsoIfItCouldNotEndIt) {
+  Hang3();
+  EndByTheCoordinator();
+  EXPECT_EQ(c_.core().job().counts.excluded.count("b"), 1u);
+}
+
+TEST_F(ExcludingTest, OfSeveralSuspectsThatCouldNotBeEndedNoNodeIs) {
+  BeQuiet(kLimit + absl::Seconds(1));
+  Answer("a", 1, "T");
+  Answer("b", 0, "T");
+  ASSERT_EQ(c_.Told("a").hang().rank(), 1);
+  const v1::RoundId round = c_.core().greatest().id();
+  EndByTheCoordinator();
+  EXPECT_EQ(c_.core().job().counts.excluded.size(), 0u);
+  EXPECT_FALSE(Same(c_.core().greatest().id(), round)) << "it was ended";
 }
 
 TEST_F(HangTest, ASignOfLifeMeanwhileEndsTheMatter) {
@@ -340,6 +411,16 @@ TEST_F(ReportedHangTest, IsSaidOnceAndTheRoundGoesOn) {
   EXPECT_EQ(c_.state(), State::kRunning);
 }
 
+TEST_F(ReportedHangTest, IsSaidAgainAfterSignsOfLife) {
+  for (int hang = 1; hang <= 2; ++hang) {
+    BeQuiet(kLimit + absl::Seconds(1));
+    Answer("a");
+    Answer("b", 1);
+    EXPECT_EQ(c_.Said("suspect: rank 3: it stands elsewhere than the other 3"), 2 * hang);
+    for (int beat = 0; beat < 2; ++beat) BeQuiet(absl::ZeroDuration());
+  }
+}
+
 class StoppedHangTest : public HangTest {
  protected:
   StoppedHangTest() : HangTest(Watched(OnHang::kStop)) {}
@@ -370,6 +451,7 @@ TEST_F(StoppedHangTest, TheJobEndsAlsoIfTheRankCouldNotBeEnded) {
   c_.Pass(absl::Seconds(1), {"a", "b"});
   ASSERT_TRUE(c_.core().verdict().has_value());
   EXPECT_THAT(c_.core().verdict()->reason(), HasSubstr("--on-hang stop"));
+  EXPECT_EQ(c_.core().verdict()->root_cause().local_rank(), 1);
 }
 
 // Whoever has the token may say of its own ranks what it likes, but only of its own.

@@ -176,6 +176,36 @@ TEST_F(HangWatchTest, AStragglerIsNamedOnceInARound) {
   pass(20, {0});
   ASSERT_EQ(Of<Note>(out).size(), 1u);
   EXPECT_THAT(Of<Note>(out)[0].text, HasSubstr("worker rank 5 has shown no sign of life for 5s"));
+  watch_.BeginRound(now, round_, 2);
+  pass(20, {0, 1});
+  pass(20, {0});
+  EXPECT_EQ(Of<Note>(out).size(), 2u);
+}
+
+TEST_F(HangWatchTest, SignsOfTheRoundBeforeSaveNobody) {
+  watch_.OnSigns({0});
+  watch_.BeginRound(now_, round_, 2);
+  EXPECT_EQ(Of<EndHungWorker>(End(5)).size(), 1u);
+}
+
+TEST_F(HangWatchTest, ASentenceIsPutOffAnewInEachRound) {
+  Effects out;
+  for (uint64_t question : {7, 8}) {
+    watch_.BeginRound(now_, round_, 2);
+    Ask(question);
+    watch_.OnSigns({0});
+    watch_.OnPicture(Ranks(), &out);
+    EXPECT_TRUE(End(5).empty()) << question;
+    now_ += 2 * kSecondThought;
+  }
+}
+
+TEST_F(HangWatchTest, ThePictureOfARoundEndsWithIt) {
+  Ask(7);
+  Effects out;
+  watch_.OnPicture(Ranks(), &out);
+  watch_.EndRound();
+  EXPECT_FALSE(Status().has_picture());
 }
 
 TEST_F(HangWatchTest, WhatCoordinatorsHaveLearnedIsKept) {

@@ -42,6 +42,7 @@ TEST_F(IdleClockTest, CountsFromTheLastSignOfAnyWorker) {
 // Without this, a rank that prints for all would leave hours of silence behind when it ends.
 TEST_F(IdleClockTest, TheEndOfAWorkerIsNoSilenceOfTheOthers) {
   for (int i = 0; i < 3600; ++i) Pass(1, {0});
+  Pass(3);
   clock_.OnEnded(0);
   EXPECT_EQ(clock_.Silence(), absl::ZeroDuration());
   Pass(4);
@@ -94,14 +95,43 @@ TEST_F(IdleClockTest, AStragglerIsOneThatUsedToShowSigns) {
   EXPECT_THAT(clock_.Stragglers(kLimit), IsEmpty()) << "rank 1 has never shown one";
   for (int i = 0; i < 10 * kWarmUpSigns; ++i) Pass(1, {1});
   EXPECT_THAT(clock_.Stragglers(kLimit), ElementsAre(0));
-  Pass(11);
+  Pass(10);
   EXPECT_THAT(clock_.Stragglers(kLimit), IsEmpty()) << "now all are silent";
   Pass(0, {1});
   clock_.OnEnded(0);
   EXPECT_THAT(clock_.Stragglers(kLimit), IsEmpty());
 }
 
+TEST_F(IdleClockTest, AWarmWorkerIsAStragglerOnceItIsSilentForLonger) {
+  constexpr int kLimit = 20;
+  for (int i = 0; i < kWarmUpSigns; ++i) Pass(5, {0});
+  for (int i = 0; i < kLimit; ++i) Pass(1, {1});
+  EXPECT_THAT(clock_.Stragglers(absl::Seconds(kLimit)), IsEmpty());
+  Pass(1, {1});
+  EXPECT_THAT(clock_.Stragglers(absl::Seconds(kLimit)), ElementsAre(0));
+}
+
+TEST_F(IdleClockTest, OfAWorkerThatIsNotThereNothingIsKnown) {
+  Pass(1, {2});
+  EXPECT_EQ(clock_.Of(2), absl::ZeroDuration());
+  EXPECT_EQ(clock_.LiveOne(2), 0);
+}
+
+TEST_F(IdleClockTest, WithoutASignOfAnotherWorkerNobodyIsAStraggler) {
+  constexpr absl::Duration kLimit = absl::Seconds(20);
+  for (int i = 0; i < 10 * kWarmUpSigns; ++i) Pass(1, {0, 1});
+  Pass(21);
+  clock_.OnEnded(0);
+  EXPECT_THAT(clock_.Stragglers(kLimit), IsEmpty()) << "the end of a worker is no sign of another one";
+  clock_.OnSuspended(true);
+  clock_.OnSuspended(false);
+  EXPECT_THAT(clock_.Stragglers(kLimit), IsEmpty()) << "nor is the end of a pause";
+}
+
 TEST_F(IdleClockTest, EachRoundBeginsAnew) {
+  Pass(3);
+  clock_.BeginRound(now_, 2);
+  EXPECT_EQ(clock_.Silence(), absl::ZeroDuration());
   Pass(1, {0});
   clock_.OnSuspended(true);
   clock_.BeginRound(now_, 1);

@@ -124,10 +124,25 @@ TEST_F(PictureTakerTest, AToolThatIsNotThereIsNamed) {
   EXPECT_EQ(pictures->at(0).program.find("python"), 0u) << "the rest is known";
 }
 
+// Eight ranks, of which four at a time are asked: when the picture is complete, the tool still runs for the
+// others.
+TEST_F(PictureTakerTest, WhatAnswersTooLateIsNoAnswerToTheNextPicture) {
+  std::vector<pid_t> workers;
+  for (int i = 0; i < 2 * kStackToolsAtOnce; ++i) workers.push_back(StartPython());
+  const std::string pids = folder_ / "pids";
+  Take(workers, Tool(absl::StrCat("echo $$ >>", pids, "; exec sleep 1000")));
+  const std::vector<RankPicture> pictures = Take(workers, Tool(absl::StrCat("echo '", kStacks, "'")));
+  for (const RankPicture& picture : pictures) EXPECT_EQ(picture.missing, "") << picture.rank;
+  std::ifstream asked(pids);
+  for (pid_t pid = 0; asked >> pid;) EXPECT_TRUE(Eventually([pid] { return IsDead(pid); })) << pid;
+}
+
 TEST_F(PictureTakerTest, AToolThatHangsOrFailsIsNamed) {
   const pid_t worker = StartPython();
   EXPECT_EQ(Take({worker}, Tool("exec sleep 1000")).at(0).missing, "py-spy did not answer within 4s");
   EXPECT_EQ(Take({worker}, Tool("echo no right >&2; exit 1")).at(0).missing, "py-spy failed: no right");
+  const std::string script = "printf 'Error: no interpreter\\n\\nStack backtrace:\\n   11: main\\n' >&2; exit 1";
+  EXPECT_EQ(Take({worker}, Tool(script)).at(0).missing, "py-spy failed: Error: no interpreter");
   EXPECT_THAT(Take({worker}, Tool("echo garbage")).at(0).missing, HasSubstr("what py-spy prints is not JSON"));
   EXPECT_THAT(Take({worker}, Tool("yes | head -c 10000000")).at(0).missing, HasSubstr("what py-spy prints is"));
 }
