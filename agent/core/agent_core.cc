@@ -180,12 +180,13 @@ void AgentCore::OnServesOthers(BootTime now, bool others, Effects* out) {
   TellHost(now, out);
 }
 
-void AgentCore::ExitWith(BootTime now, int code, const std::string& reason, Effects* out) {
+void AgentCore::ExitWith(BootTime now, int code, const std::string& reason, bool alone, Effects* out) {
   if (order_.has_exit()) return;
   v1::Exit* exit = order_.mutable_exit();  // must be complete now: the host obeys the first exit that it receives
   exit->set_exit_code(code);
   exit->set_origin("muster");
   exit->set_reason(reason);
+  exit->set_alone(alone);
   if (memory_.has_verdict()) {
     *exit->mutable_verdict() = memory_.verdict();
     exit->set_origin(memory_.verdict().origin());
@@ -195,9 +196,9 @@ void AgentCore::ExitWith(BootTime now, int code, const std::string& reason, Effe
 }
 
 void AgentCore::ExitAlone(BootTime now, int code, const std::string& reason, Effects* out) {
-  if (!memory_.has_verdict()) return ExitWith(now, code, reason, out);
+  if (!memory_.has_verdict()) return ExitWith(now, code, reason, true, out);
   const bool observer = config_.role() == v1::ROLE_OBSERVER;
-  ExitWith(now, observer ? 0 : memory_.verdict().exit_code(), memory_.verdict().reason(), out);
+  ExitWith(now, observer ? 0 : memory_.verdict().exit_code(), memory_.verdict().reason(), true, out);
 }
 
 void AgentCore::Leave(const std::string& reason, Effects* out) {

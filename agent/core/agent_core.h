@@ -146,7 +146,7 @@ class AgentCore {
   void ExtendLease(const v1::Directive& directive);
   void ApplyStop(BootTime now, const v1::Stop& stop, Effects* out);
   void ApplyWait(BootTime now, const v1::Wait& wait, Effects* out);
-  void ExitWith(BootTime now, int code, const std::string& reason, Effects* out);
+  void ExitWith(BootTime now, int code, const std::string& reason, bool alone, Effects* out);
   // Exits without a RELEASE. A known verdict takes precedence over the given code and reason.
   void ExitAlone(BootTime now, int code, const std::string& reason, Effects* out);
   void Leave(const std::string& reason, Effects* out);  // ends this agent, not the host

@@ -160,7 +160,8 @@ void AgentCore::ApplyOrder(BootTime now, const v1::Directive& directive, Effects
       order_.mutable_stop()->set_grace_ms(config_.shutdown_grace_ms());
       break;
     case v1::Directive::kRelease:
-      ExitWith(now, directive.release().exit_code(), CutUtf8(directive.release().reason(), kMaxReasonShown), out);
+      ExitWith(now, directive.release().exit_code(), CutUtf8(directive.release().reason(), kMaxReasonShown), false,
+               out);
       break;
     case v1::Directive::kRefused:
     case v1::Directive::ORDER_NOT_SET:

@@ -23,7 +23,7 @@ struct JobEnd {
   std::optional<v1::Verdict> verdict;
   v1::Round last;     // the latest round that this node knows; without an id: none
   Restarts restarts;  // of this node
-  // The verdict names this node as the one that ends the job, or names none.
+  // The verdict names this node as the one that ends the job, or names none, or this node is alone at the end.
   bool ends_the_job = true;
   // About this node.
   std::string program;  // the script's name

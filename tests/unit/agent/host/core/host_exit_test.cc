@@ -109,6 +109,9 @@ TEST(HostExitTest, OneNodeEndsTheJobIfTheVerdictNamesOne) {
   EXPECT_TRUE(FinishOf(exit).ends_the_job);
   exit.mutable_verdict()->set_closing_host("h1");
   EXPECT_FALSE(FinishOf(exit).ends_the_job);
+  exit.set_alone(true);
+  EXPECT_TRUE(FinishOf(exit).ends_the_job) << "the one that is named may be lost, with the coordinator";
+  EXPECT_EQ(FinishOf(exit).last_command, LastCommand::kNone);
 }
 
 TEST(LastCommandTest, WithoutAVerdictNobodyKnowsHowTheJobEnded) {
