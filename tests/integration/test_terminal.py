@@ -1,4 +1,5 @@
 """On a terminal: Ctrl-C, Ctrl-Z, hangup, nohup, standard input and breakpoint(), redrawn lines, colour."""
+import itertools
 import os
 import pathlib
 import re
@@ -169,7 +170,7 @@ class Input(OnATerminal):
         self.assertIn("end 41", terminal.seen())
 
     def test_breakpoint_works_with_several_workers(self):
-        program = "import os\nx = 41\nif os.environ['RANK'] == '1': breakpoint()\nprint(f'end {x}')\n"
+        program = "import os, sys\nx = 41\nif os.environ['RANK'] == sys.argv[1]: breakpoint()\nprint(f'end {x}')\n"
         torchrun = self.enterContext(tempfile.TemporaryDirectory()) + "/torchrun"
         os.symlink(cluster.BINARY, torchrun)
         run = [str(cluster.BINARY), "run", "--standalone", "--nproc-per-node", "2"]
@@ -177,9 +178,9 @@ class Input(OnATerminal):
                     [str(cluster.BINARY), "local", "--nodes", "2", "--nproc-per-node", "1"]]
         if os.geteuid() == 0:  # as a container's first process
             commands.append(["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", *run])
-        for command in commands:
-            with self.subTest(command):
-                terminal, process = self.start_command([*command, "--no-python", sys.executable, "-u", "-c", program])
+        for rank, command in itertools.product("01", commands):
+            with self.subTest(command, rank=rank):
+                terminal, process = self.start_command([*command, "--no-python", sys.executable, "-u", "-c", program, rank])
                 wait_until("the debugger's prompt", lambda: "(Pdb)" in terminal.seen())
                 terminal.type(b"p x + 1000\n")
                 wait_until("its answer", lambda: "1041" in terminal.seen() or process.poll() is not None)
