@@ -79,6 +79,7 @@ void WorkerGroup::Spawn(const v1::Round& round) {
   progress_.BeginRound();
   oom_watch_.BeginRound();
   pids_.clear();
+  without_input_.clear();
   heartbeat_files_.clear();
   std::vector<v1::Worker> spawned;
   std::vector<std::pair<int, std::string>> failed;
@@ -177,7 +178,10 @@ absl::StatusOr<pid_t> WorkerGroup::SpawnWorker(const v1::Round& round, int local
   }
   command.environment = WorkerEnvironment(round, local_rank, environment, plan_->inherited);
   if (output_.forbids_files()) command.environment["TORCHELASTIC_ERROR_FILE"] = "";  // as in torchrun
-  if (!GetsStdin(plan_->stdin_rule, rank, slots_, HasKeyboard())) command.stdin_fd = null_.get();
+  if (!GetsStdin(plan_->stdin_rule, rank, slots_, HasKeyboard())) {
+    command.stdin_fd = null_.get();
+    without_input_.insert(local_rank);
+  }
   ASSIGN_OR_RETURN(const WorkerOutput::Descriptors output, output_.Open(local_rank));
   // pdb shows its prompt where its keyboard is, whatever becomes of the output of other workers.
   const bool is_on_terminal = is_debugged && !plan_->debugged->port && !plan_->output.prefix_all;
@@ -221,6 +225,8 @@ void WorkerGroup::OnSpawnFailed(int local_rank, int exit_code, const std::string
 void WorkerGroup::OnExit(int local_rank, Ending ending) {
   if (ending.by_signal && ending.number == SIGKILL) ending.oom_killed = oom_watch_.WasOomKilled(local_rank);
   if (!ending.ok()) failure_details_.Explain(local_rank, &ending);
+  ending.without_input = without_input_.contains(local_rank);
+  ending.output_is_unseen = output_.ErrorTail(local_rank) == nullptr && output_.ErrorOutput(local_rank).empty();
   timer_pipe_.WorkerEnded(local_rank);
   ending.wall = absl::Now();
   driver_->Feed(&HostCore::OnExit, local_rank, ending);

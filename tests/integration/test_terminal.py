@@ -188,6 +188,20 @@ class Input(OnATerminal):
                 self.assertEqual(0, process.wait(cluster.LIMIT_S))
                 self.assertEqual(2, terminal.seen().count("end 41"))
 
+    def test_breakpoint_without_the_keyboard_is_told_of_stdin(self):
+        program = ["--no-python", sys.executable, "-u", "-c", "import os\nif os.environ['RANK'] == '1': breakpoint()\nx = 1\n"]
+        run = [str(cluster.BINARY), "run", "--standalone", "--nproc-per-node", "2", "--stdin", "0"]
+        terminal, process = self.start_command([*run, *program])
+        self.assertEqual(1, process.wait(cluster.LIMIT_S), terminal.seen())
+        self.assertIn("if its output ends with bdb.BdbQuit or EOFError, it wanted the keyboard", terminal.seen())
+        done = subprocess.run([*run[:-2], *program], env=cluster.plain_environment(), stdin=subprocess.DEVNULL,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=cluster.LIMIT_S)
+        self.assertEqual(1, done.returncode, done.stderr)
+        self.assertIn("breakpoint() or input() found no keyboard", done.stderr)
+        for said in (terminal.seen(), done.stderr):
+            self.assertIn("--stdin 1", said)
+            self.assertIn("--debug 1:PORT", said)
+
     def test_in_the_background_the_shell_keeps_the_keyboard(self):
         job = self.cluster(1, nproc=2, program=READ_A_LINE, prefix=lambda place: IN_THE_BACKGROUND)
         terminal, node = self.start_on_terminal(job)
