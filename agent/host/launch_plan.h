@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "agent/host/agent_socket.h"
+#include "agent/host/core/debugged_rank.h"
 #include "agent/host/core/output_plan.h"
 #include "agent/host/core/worker_environment.h"
 #include "agent/host/last_command.h"
@@ -36,8 +37,10 @@ struct LaunchPlan {
   WorkerEnvironmentOptions environment;
   EnvironmentMap inherited;  // muster's own environment, for workers and agent
   StdinRule stdin_rule;
-  Inherited process;                         // returned by PrepareProcess()
-  std::vector<std::string> agent_arguments;  // appended to "agent --fd 3"
+  std::optional<DebuggedRank> debugged;                 // of the whole job: its worker may be on another node
+  std::vector<std::vector<std::string>> debugged_argv;  // as argv, under the debugger; empty: nothing is debugged
+  Inherited process;                                    // returned by PrepareProcess()
+  std::vector<std::string> agent_arguments;             // appended to "agent --fd 3"
   PortRange worker_ports;
   std::vector<std::set<int>> cpus;  // CPUs that each worker is bound to, by local rank; empty: no binding
   OutputPlan output;

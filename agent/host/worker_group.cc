@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "agent/host/debugger.h"
 #include "base/console/log.h"
 #include "base/exit_codes.h"
 #include "base/io/bounded_call.h"
@@ -56,6 +57,7 @@ void WorkerGroup::OpenTimerPipe() {
   if (enabled == plan_->inherited.end() || enabled->second != "1") return;
   const auto path = plan_->inherited.find("TORCHELASTIC_TIMER_FILE");
   const absl::Status open = timer_pipe_.Open(path == plan_->inherited.end() ? "" : path->second);
+  if (plan_->debugged) timer_pipe_.Hold();
   if (open.ok()) return;
   Log(Severity::kWarning, kPart, "the workers run without a file timer: " + std::string(AsStd(open.message())));
 }
@@ -71,15 +73,18 @@ void WorkerGroup::Spawn(const v1::Round& round) {
   KeepErrorFiles(std::max(limit - (EventLoop::Now() - began), limit / kErrorFilesFraction));
   if (plan_->watches_activity) recorders_.BeginRound(output_.Folder(), round.restart_count(), limit);
   WarnOfMissingReader(round);
+  const std::optional<Undebuggable> undebuggable = PrepareDebugging(round);
   terminal_.Restore();
   timer_pipe_.BeginRound();
   progress_.BeginRound();
   oom_watch_.BeginRound();
   pids_.clear();
+  without_input_.clear();
   heartbeat_files_.clear();
   std::vector<v1::Worker> spawned;
   std::vector<std::pair<int, std::string>> failed;
   for (int local_rank = 0; local_rank < slots_; ++local_rank) {
+    if (undebuggable && undebuggable->local_rank == local_rank) continue;
     const auto pid = SpawnWorker(round, local_rank);
     if (!pid.ok()) {
       failed.emplace_back(local_rank, AsStd(pid.status().message()));
@@ -94,6 +99,17 @@ void WorkerGroup::Spawn(const v1::Round& round) {
   WatchActivity();
   driver_->Feed(&HostCore::OnSpawned, spawned);
   for (const auto& [local_rank, why] : failed) OnSpawnFailed(local_rank, kExitFault, why);
+  if (undebuggable) OnSpawnFailed(undebuggable->local_rank, kExitUsage, undebuggable->why);
+}
+
+std::optional<Undebuggable> WorkerGroup::PrepareDebugging(const v1::Round& round) {
+  debugged_here_.reset();
+  if (!plan_->debugged) return std::nullopt;
+  std::optional<Undebuggable> undebuggable = CheckDebugger(*plan_->debugged, round, slots_);
+  if (undebuggable) return undebuggable;
+  debugged_here_ = LocalRankOf(*plan_->debugged, round, slots_);
+  Log(Severity::kInfo, kPart, DescribeDebugger(*plan_->debugged, round, slots_));
+  return std::nullopt;
 }
 
 void WorkerGroup::WatchActivity() {
@@ -124,7 +140,7 @@ void WorkerGroup::KeepErrorFiles(absl::Duration limit) {
 // Checked here, because with several nodes the number of ranks is known only once there is a round.
 void WorkerGroup::WarnOfMissingReader(const v1::Round& round) const {
   const StdinRule& rule = plan_->stdin_rule;
-  if (rule.kind != StdinRule::kRank || rule.rank < round.world_size()) return;
+  if (rule.kind != StdinRule::kRank || rule.rank < round.world_size() || plan_->debugged) return;
   Log(Severity::kWarning, kPart,
       "--stdin " + std::to_string(rule.rank) + ": no worker gets standard input, because the world size is " +
           std::to_string(round.world_size()));
@@ -143,7 +159,8 @@ bool WorkerGroup::NeedsPrivateFiles() const {
 absl::StatusOr<pid_t> WorkerGroup::SpawnWorker(const v1::Round& round, int local_rank) {
   const int rank = round.first_rank() + local_rank;
   WorkerCommand command;
-  command.argv = plan_->argv[static_cast<size_t>(local_rank)];
+  const bool is_debugged = debugged_here_ == local_rank;
+  command.argv = (is_debugged ? plan_->debugged_argv : plan_->argv)[static_cast<size_t>(local_rank)];
   command.file = plan_->file;
   if (!plan_->cpus.empty()) command.cpus = plan_->cpus[static_cast<size_t>(local_rank)];
   WorkerEnvironmentOptions environment = plan_->environment;
@@ -162,10 +179,17 @@ absl::StatusOr<pid_t> WorkerGroup::SpawnWorker(const v1::Round& round, int local
   }
   command.environment = WorkerEnvironment(round, local_rank, environment, plan_->inherited);
   if (output_.forbids_files()) command.environment["TORCHELASTIC_ERROR_FILE"] = "";  // as in torchrun
-  if (!GetsStdin(plan_->stdin_rule, rank, slots_, HasKeyboard())) command.stdin_fd = null_.get();
+  if (!GetsStdin(plan_->stdin_rule, rank, slots_, HasKeyboard())) {
+    command.stdin_fd = null_.get();
+    without_input_.insert(local_rank);
+  }
   ASSIGN_OR_RETURN(const WorkerOutput::Descriptors output, output_.Open(local_rank));
-  command.stdout_fd = output.out;
-  command.stderr_fd = output.err;
+  // pdb shows its prompt where its keyboard is, whatever becomes of the output of other workers.
+  const bool is_on_terminal = is_debugged && !plan_->debugged->port && !plan_->output.prefix_all;
+  if (!is_on_terminal) {
+    command.stdout_fd = output.out;
+    command.stderr_fd = output.err;
+  }
   auto pid = spawner_->SpawnWorker(command, EventsOf(local_rank));
   output_.Spawned(local_rank, pid.ok());
   failure_details_.Expect(local_rank, {.error_file = environment.error_file,
@@ -202,6 +226,8 @@ void WorkerGroup::OnSpawnFailed(int local_rank, int exit_code, const std::string
 void WorkerGroup::OnExit(int local_rank, Ending ending) {
   if (ending.by_signal && ending.number == SIGKILL) ending.oom_killed = oom_watch_.WasOomKilled(local_rank);
   if (!ending.ok()) failure_details_.Explain(local_rank, &ending);
+  ending.without_input = without_input_.contains(local_rank);
+  ending.output_is_unseen = output_.ErrorTail(local_rank) == nullptr && output_.ErrorOutput(local_rank).empty();
   timer_pipe_.WorkerEnded(local_rank);
   ending.wall = absl::Now();
   driver_->Feed(&HostCore::OnExit, local_rank, ending);

@@ -65,6 +65,7 @@ class WorkerGroup {
  private:
   // Spawning.
   void WarnOfMissingReader(const v1::Round& round) const;
+  std::optional<Undebuggable> PrepareDebugging(const v1::Round& round);
   void KeepErrorFiles(absl::Duration limit);
   absl::Duration CapByLease(absl::Duration most, int part) const;
   bool NeedsPrivateFiles() const;
@@ -99,6 +100,8 @@ class WorkerGroup {
   ProgressWatch progress_;
   ActivityWatch activity_;
   FlightRecorders recorders_;
+  std::set<int> without_input_;                 // of the current round, local ranks: they read /dev/null
+  std::optional<int> debugged_here_;            // local rank of the worker of --debug, if it runs here
   std::map<int, std::string> heartbeat_files_;  // of the current round, by local rank
   std::map<int, pid_t> pids_;                   // of the current round, by local rank
 };

@@ -38,9 +38,11 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/help.h"
 #include "cli/commands/local_console.h"
+#include "cli/commands/node_start.h"
 #include "cli/commands/startup_signals.h"
 #include "cli/options/exit_codes.h"
 #include "cli/options/option_readers.h"
+#include "cli/plan/debugger.h"
 #include "cli/plan/launch.h"
 #include "cli/plan/local_plan.h"
 #include "cli/plan/machine.h"
@@ -364,8 +366,11 @@ int LocalCommand(const Invocation& invocation) {
   if (!node_line.ok()) return Complain(node_line.status());
   const absl::StatusOr<RunPlan> first = Plan(*node_line, plans[0].environment, ReadMachine(plans[0].environment));
   if (!first.ok()) return Complain(first.status());
-  const Launch launch =
+  if (const absl::Status usable = CheckDebugKeyboard(first->settings, facts.keyboard); !usable.ok())
+    return Complain(usable);
+  Launch launch =
       PrepareLaunch(*first, plans[0].environment, machine.host_id, invocation.called_as, machine::ProbeFile);
+  TakeDebugpy(*first, &launch);
   if (launch.check.exit_code != 0) {
     Complain(absl::NotFoundError(launch.check.problem));
     return launch.check.exit_code;

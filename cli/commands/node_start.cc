@@ -20,12 +20,14 @@
 #include "cli/options/known_launchers.h"
 #include "cli/options/log_level.h"
 #include "cli/plan/container.h"
+#include "cli/plan/debugger.h"
 #include "cli/plan/machine.h"
 
 namespace muster::cli {
 namespace {
 
 constexpr char kPart[] = "host";
+constexpr absl::Duration kDebugpySearchLimit = absl::Seconds(10);  // then the worker itself shows what is wrong
 constexpr char kTerminationLog[] = "/dev/termination-log";  // Kubernetes' default path of a termination message
 
 absl::Status CheckScriptIsGiven(const RunPlan& plan, const std::string& command) {
@@ -86,6 +88,9 @@ void TakeFacts(const Environment& environment, const machine::MachineProbe& prob
   if (plan->config.single_node() || plan->config.role() == v1::ROLE_OBSERVER) return;
   machine::Facts facts = machine::MachineFacts(environment, probe);
   facts["the program"] = machine::ArgumentsFact(plan->script, plan->script_arguments);
+  // Each node acts on its own, so this is none of the options of which the primary's counts.
+  if (const auto& debug = plan->settings.workers.debug)
+    facts["the rank of --debug"] = machine::FactValue(debug->text);
   for (const SettingLine& setting : plan->lines) {
     const bool of_the_job = IsRestartPolicyOption(setting.name) || setting.name == "lease";
     // With --coordinator the nodes' values are ignored, but each node looks for signs of life itself.
@@ -153,8 +158,17 @@ absl::StatusOr<ReadyNode> MakeReady(const NodeSource& source, const Invocation& 
   TakeFacts(environment, machine::SystemProbe(), &*plan);
   Launch launch = PrepareLaunch(*plan, workers_inherit, machine.host_id, invocation.called_as, machine::ProbeFile);
   launch.plan.ends_orphans = plan->config.run_id() != machine.random_run_id;
+  if (plan->config.single_node()) TakeDebugpy(*plan, &launch);
   if (access(kTerminationLog, W_OK) == 0) launch.plan.report.termination_log = kTerminationLog;
   return ReadyNode{*std::move(plan), std::move(launch), level};
+}
+
+void TakeDebugpy(const RunPlan& plan, Launch* launch) {
+  const Given<DebugChoice>& debug = plan.settings.workers.debug;
+  if (launch->check.exit_code != 0 || !debug || !debug->value.port || launch->plan.argv.empty()) return;
+  const std::string& interpreter = launch->check.path;
+  const auto found = machine::RunCommand(FindDebugpy(interpreter), kDebugpySearchLimit);
+  if (found.ok() && found->exit_code == kNoModule) launch->check = WithoutDebugpy(*debug, interpreter);
 }
 
 bool EndsUnstarted(const ReadyNode& node) {

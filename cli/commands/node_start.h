@@ -37,6 +37,10 @@ bool EndsUnstarted(const ReadyNode& node);
 // Reports that, and returns the exit code.
 int EndUnstarted(const ReadyNode& node);
 
+// With --debug RANK:PORT: makes the check of the program fail if its interpreter has no debugpy. Blocks for the
+// start of an interpreter. For a node that surely runs the rank; elsewhere debugpy may be missing.
+void TakeDebugpy(const RunPlan& plan, Launch* launch);
+
 // Whether this process may open as many descriptors as the node needs.
 absl::Status CheckRoom(const ReadyNode& node);
 

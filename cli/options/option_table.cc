@@ -140,6 +140,13 @@ const std::vector<OptionSpec>& RunOptions() {
        "rank. Default: the only worker of a node; of several, all if it is a terminal with muster in the "
        "foreground, else none.",
        Into(&WorkerSettings::stdin_choice, Limited(ParseStdinChoice, LimitsFor("RANK", kGlobalRanks)))},
+      {"debug", "RANK[:PORT]", kWorkers, kOwn,
+       "Worker to start under a debugger, by its global rank. RANK: pdb, which gets the keyboard. RANK:PORT: "
+       "debugpy, which listens on 127.0.0.1:PORT of that worker's node and waits until you attach. The other "
+       "workers wait for it where they need it: hang detection and file timers are off, and nothing restarts "
+       "by default. Give it on all nodes. Default: none.",
+       Into(&WorkerSettings::debug, Limited(ParseDebugChoice, absl::StrCat(LimitsFor("RANK", kGlobalRanks), " ",
+                                                                           LimitsFor("PORT", kPorts))))},
       {"role", "NAME", kWorkers, kPet | kMayBeEmpty, "Role name of this node's workers (ROLE_NAME).",
        Into(&WorkerSettings::role, ParseRole, "default")},
       {"max-restarts", "N", kRestarts, kPet | kJob,

@@ -74,6 +74,7 @@ struct WorkerSettings {
   Given<SlotCount> nproc_per_node;
   Given<PortRange> worker_port;
   Given<StdinChoice> stdin_choice;
+  Given<DebugChoice> debug;
   Given<std::string> role;
   Given<bool> virtual_local_rank;
   Given<std::string> numa_binding;

@@ -258,6 +258,20 @@ absl::StatusOr<StdinChoice> ParseStdinChoice(std::string_view text) {
   return StdinChoice{StdinChoice::kRank, *rank};
 }
 
+absl::StatusOr<DebugChoice> ParseDebugChoice(std::string_view text) {
+  const size_t colon = text.find(':');
+  const auto rank = ParseInteger(text.substr(0, colon), kGlobalRanks);
+  const bool has_port = colon != std::string_view::npos;
+  const auto port = has_port ? ParseInteger(text.substr(colon + 1), kPorts) : absl::StatusOr<int>(0);
+  if (!rank.ok() || !port.ok()) {
+    return Expected(absl::StrCat("RANK for pdb, or RANK:PORT for debugpy, RANK from ", ShowBounds(kGlobalRanks),
+                                 ", PORT from ", ShowBounds(kPorts)));
+  }
+  DebugChoice choice{*rank, std::nullopt};
+  if (has_port) choice.port = static_cast<uint16_t>(*port);
+  return choice;
+}
+
 absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ParseRendezvousConf(std::string_view text) {
   std::vector<std::pair<std::string, std::string>> result;
   for (const absl::string_view item : absl::StrSplit(AsAbsl(text), ',', absl::SkipWhitespace())) {

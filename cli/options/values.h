@@ -96,6 +96,12 @@ struct StdinChoice {
   int rank = 0;  // global; for kRank
 };
 
+// Value of --debug.
+struct DebugChoice {
+  int rank = 0;                  // global
+  std::optional<uint16_t> port;  // of debugpy; nullopt: pdb on the terminal
+};
+
 // Value of --preemption-notice.
 struct NoticeChoice {
   v1::NoticeSource::Kind kind = v1::NoticeSource::OFF;
@@ -125,6 +131,7 @@ absl::StatusOr<std::string> ParseHost(std::string_view text);  // the same witho
 absl::StatusOr<std::string> ParsePrimaryHost(std::string_view text);  // without a zone, which other nodes lack
 absl::StatusOr<PortRange> ParsePortRange(std::string_view text);
 absl::StatusOr<StdinChoice> ParseStdinChoice(std::string_view text);
+absl::StatusOr<DebugChoice> ParseDebugChoice(std::string_view text);  // "3", "3:5678"
 // torchrun's "key=value,key=value".
 absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ParseRendezvousConf(std::string_view text);
 

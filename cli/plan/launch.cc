@@ -10,6 +10,7 @@
 #include "base/crypto/whereabouts.h"
 #include "base/namespaces.h"
 #include "base/text.h"
+#include "cli/plan/debugger.h"
 #include "cli/plan/line_prefix.h"
 
 namespace muster::cli {
@@ -74,12 +75,15 @@ std::string SubstituteLocalRank(std::string_view text, int local_rank) {
 }
 
 // argv as torchrun builds it: a program gets the name that was typed as argv[0], an interpreter its path and -u;
-// ${local_rank} is replaced in the script's arguments.
-std::vector<std::string> WorkerArguments(const RunPlan& run, const std::string& path, int local_rank) {
+// ${local_rank} is replaced in the script's arguments. debugger: see DebuggerArguments; empty: none. It runs a
+// file of any name, as --run-path does.
+std::vector<std::string> WorkerArguments(const RunPlan& run, const std::string& path, int local_rank,
+                                         const std::vector<std::string>& debugger) {
   std::vector<std::string> argv = {run.no_python ? SubstituteLocalRank(run.script, local_rank) : path};
   if (!run.no_python) {
     argv.emplace_back("-u");
-    if (IsOn(run.settings.program.run_path)) {
+    argv.insert(argv.end(), debugger.begin(), debugger.end());
+    if (IsOn(run.settings.program.run_path) && debugger.empty()) {
       argv.emplace_back("-c");
       argv.emplace_back(kRunPath);
     } else if (IsOn(run.settings.program.module)) {
@@ -96,6 +100,8 @@ std::vector<std::string> WorkerArguments(const RunPlan& run, const std::string& 
 }
 
 host::StdinRule StdinOf(const RunPlan& run) {
+  const Given<DebugChoice>& debug = run.settings.workers.debug;
+  if (UsesTerminal(debug)) return {host::StdinRule::kRank, debug->value.rank};
   const Given<StdinChoice>& choice = run.settings.workers.stdin_choice;
   if (!choice) return {};
   switch (choice->value.kind) {
@@ -117,6 +123,15 @@ bool LeadToOneFile(int a, int b) {
   struct stat first = {}, second = {};
   return fstat(a, &first) == 0 && fstat(b, &second) == 0 && first.st_dev == second.st_dev &&
          first.st_ino == second.st_ino;
+}
+
+// of_local: this is a node of `muster local`.
+host::DebuggedRank DebuggedOf(const RunPlan& run, const Setting<DebugChoice>& debug, bool of_local) {
+  return {.rank = debug.value.rank,
+          .port = debug.value.port,
+          .option = ShownWithValue(debug.source, debug.text),
+          .hostname = run.config.hostname(),
+          .keyboard_is_elsewhere = of_local};
 }
 
 // What muster sees of the workers' output even where it changes nothing. A terminal stays the workers' own. The
@@ -141,13 +156,24 @@ machine::ProgramCheck CheckProgramOf(const RunPlan& run, const machine::Interpre
                ? machine::ProgramCheck{}
                : machine::CheckProgram(machine::ProgramKind::kModule, "", interpreter, environment, probe);
   }
+  const Given<DebugChoice>& debug = run.settings.workers.debug;
+  if (debug && IsStandardInput(run.script)) {
+    return {kExitUsage,
+            absl::StrCat("the script ", run.script, " is standard input, which no debugger can show (",
+                         debug->source, "): save it as a file"),
+            ""};
+  }
   if (!run.no_python && IsStandardInput(run.script) && run.config.slots() > 1) {
     return {kExitUsage,
             absl::StrCat("the script ", run.script, " is standard input, which ", run.config.slots(),
                          " workers cannot all read: save it as a file"),
             ""};
   }
-  return machine::CheckProgram(KindOf(run), SubstituteLocalRank(run.script, 0), interpreter, environment, probe);
+  const std::string script = SubstituteLocalRank(run.script, 0);
+  machine::ProgramCheck check = machine::CheckProgram(KindOf(run), script, interpreter, environment, probe);
+  if (check.exit_code != 0) return check;
+  machine::ProgramCheck debugged = CheckDebuggedScript(run.settings, script, probe);
+  return debugged.exit_code != 0 ? debugged : check;
 }
 
 Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const std::string& host_id,
@@ -233,7 +259,14 @@ Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const s
     launch.host.driver_pids =
         run.config.pid_namespace() == kFirstPidNamespace;  // in which drivers see all processes
   }
-  for (int i = 0; i < run.config.slots(); ++i) launch.plan.argv.push_back(WorkerArguments(run, path, i));
+  for (int i = 0; i < run.config.slots(); ++i) launch.plan.argv.push_back(WorkerArguments(run, path, i, {}));
+  if (const Given<DebugChoice>& debug = run.settings.workers.debug) {
+    launch.plan.debugged = DebuggedOf(run, *debug, environment.count(kRedrawsVariable) > 0);
+    launch.plan.environment.waits_for_debugger = true;
+    for (int i = 0; i < run.config.slots(); ++i) {
+      launch.plan.debugged_argv.push_back(WorkerArguments(run, path, i, DebuggerArguments(debug->value)));
+    }
+  }
   return launch;
 }
 

@@ -13,6 +13,7 @@
 #include "base/status_macros.h"
 #include "cli/options/settings.h"
 #include "cli/options/values.h"
+#include "cli/plan/debugger.h"
 #include "cli/plan/line_prefix.h"
 #include "cli/plan/run_plan.h"
 
@@ -52,7 +53,19 @@ std::string Share(const std::vector<std::string>& all, int nodes, int node) {
   return absl::StrJoin(begin, begin + static_cast<ptrdiff_t>(each + (i < more ? 1 : 0)), ",");
 }
 
-Environment NodeEnvironment(int nodes, int node, const Environment& outer, const LocalFacts& facts) {
+// Whether --debug gives the keyboard to one rank. An invalid value is reported later.
+bool PdbReads(const CommandLine& command_line, const Environment& environment) {
+  const auto option = command_line.given.find(kDebugOption);
+  const auto variable = environment.find(VariableName("MUSTER_", kDebugOption));
+  const std::string text = option != command_line.given.end() ? option->second
+                           : variable != environment.end()    ? variable->second
+                                                              : "";
+  const absl::StatusOr<DebugChoice> choice = ParseDebugChoice(text);
+  return choice.ok() && !choice->port;
+}
+
+Environment NodeEnvironment(int nodes, int node, const Environment& outer, const LocalFacts& facts,
+                            bool pdb_reads) {
   Environment environment;
   for (const auto& [name, value] : outer) {
     if (!IsForeign(name)) environment.emplace(name, value);
@@ -74,7 +87,7 @@ Environment NodeEnvironment(int nodes, int node, const Environment& outer, const
   environment[VariableName("MUSTER_", "local-addr")] = absl::StrCat("127.0.0.", node + 1);
   // The nodes are in background process groups of their own and cannot see that the terminal is ours.
   std::string& stdin_choice = environment[VariableName("MUSTER_", "stdin")];
-  if (stdin_choice.empty()) stdin_choice = facts.keyboard ? "all" : "none";
+  if (stdin_choice.empty() && !pdb_reads) stdin_choice = facts.keyboard ? "all" : "none";
   environment[kPrefixVariable] = std::string(1, kRankBegin) + "${rank}" + kRankEnd;
   environment[kRedrawsVariable] = absl::StrCat(static_cast<unsigned>(facts.terminals));
   environment[kStreamsVariable] =
@@ -134,8 +147,9 @@ absl::StatusOr<int> LocalNodeCount(const CommandLine& command_line) {
 std::vector<LocalNode> PlanLocal(int nodes, const CommandLine& command_line, const Environment& environment,
                                  const LocalFacts& facts) {
   std::vector<LocalNode> result;
+  const bool pdb_reads = PdbReads(command_line, environment);
   for (int node = 0; node < nodes; ++node) {
-    result.push_back({NodeArguments(command_line), NodeEnvironment(nodes, node, environment, facts)});
+    result.push_back({NodeArguments(command_line), NodeEnvironment(nodes, node, environment, facts, pdb_reads)});
   }
   return result;
 }

@@ -16,6 +16,7 @@
 #include "agent/machine/numa_binding.h"
 #include "base/check.h"
 #include "base/crypto/identity.h"
+#include "base/proc/keyboard.h"
 #include "base/proc/process_setup.h"
 #include "base/status_macros.h"
 #include "cli/plan/version.h"
@@ -122,6 +123,7 @@ Machine ReadMachine(const Environment& environment) {
   // The device exists as soon as the driver has a GPU; counting GPUs would take seconds.
   machine.nvidia_driver = access("/dev/nvidiactl", F_OK) == 0;
   machine.first_process = IsFirstProcess();
+  machine.keyboard = HasKeyboard();
   machine.accelerators = [&environment] {
     return machine::CountAccelerators(environment, machine::SystemProbe());
   };

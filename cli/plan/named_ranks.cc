@@ -31,6 +31,12 @@ absl::Status CheckStdin(const Setting<StdinChoice>& given, int64_t world) {
                                         RankRange(world)));
 }
 
+absl::Status CheckDebugged(const Setting<DebugChoice>& given, int64_t world) {
+  if (given.value.rank < world) return absl::OkStatus();
+  return WrongValue(given,
+                    absl::StrCat("the job has ", WorkerCount(world), ": expected a rank, ", RankRange(world)));
+}
+
 std::vector<int> MissingRanks(const std::vector<int>& named, int slots) {
   std::vector<int> missing;
   std::copy_if(named.begin(), named.end(), std::back_inserter(missing), [&](int rank) { return rank >= slots; });
@@ -57,6 +63,7 @@ absl::Status CheckNamedRanks(const Settings& settings, const v1::NodeConfig& con
   const int slots = config.slots();
   if (slots == 0) return absl::OkStatus();  // a node without workers has the same command line as the others
   const std::optional<int64_t> world = WorldAtMost(config, of_local);
+  if (settings.workers.debug && world) RETURN_IF_ERROR(CheckDebugged(*settings.workers.debug, *world));
   if (settings.workers.stdin_choice && world) RETURN_IF_ERROR(CheckStdin(*settings.workers.stdin_choice, *world));
   if (settings.output.local_ranks_filter) {
     const auto& filter = *settings.output.local_ranks_filter;

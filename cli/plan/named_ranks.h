@@ -1,4 +1,4 @@
-// Checks that the ranks named by --stdin, --local-ranks-filter, --redirects and --tee exist. Pure.
+// Checks that the ranks named by --debug, --stdin, --local-ranks-filter, --redirects and --tee exist. Pure.
 #pragma once
 
 #include <string>

@@ -16,6 +16,7 @@
 #include "base/takeover.h"
 #include "base/utf8.h"
 #include "cli/plan/container.h"
+#include "cli/plan/debugger.h"
 #include "cli/plan/leaving.h"
 #include "cli/plan/line_prefix.h"
 #include "cli/plan/membership.h"
@@ -65,8 +66,10 @@ class Planner {
     RETURN_IF_ERROR(TakeOwnDevices());
     RETURN_IF_ERROR(TakeCpus());
     TakeOutput();
+    TurnOffTimeouts();
     LinesOf({});
     const bool of_local = environment_.count(kRedrawsVariable) > 0;
+    RETURN_IF_ERROR(CheckDebugging(of_local));
     RETURN_IF_ERROR(CheckNamedRanks(settings_, *config_, of_local, &plan_->view.warnings));
     return TakeContainer(settings_, environment_, machine_, plan_);
   }
@@ -93,7 +96,7 @@ class Planner {
       const auto is_it = [&](const SettingLine& other) { return other.name == line.name; };
       const bool named = std::find(names.begin(), names.end(), line.name) != names.end();
       const bool shown = std::any_of(plan_->lines.begin(), plan_->lines.end(), is_it);
-      if (named || (names.size() == 0 && !shown)) plan_->lines.push_back(line);
+      if (!shown && (named || names.size() == 0)) plan_->lines.push_back(line);
     }
   }
 
@@ -259,8 +262,10 @@ class Planner {
 
   void TakeBudgets() {
     const RestartSettings& s = settings_.restarts;
-    config_->set_max_restarts(Pick("max-restarts", s.max_restarts,
-                                   membership_.on_platform ? kPlatformMaxRestarts : 0, PlatformOr(kDefault)));
+    const Given<DebugChoice>& debug = settings_.workers.debug;
+    const int restarts = membership_.on_platform && !debug ? kPlatformMaxRestarts : 0;
+    config_->set_max_restarts(
+        Pick("max-restarts", s.max_restarts, restarts, debug ? debug->source : PlatformOr(kDefault)));
     const auto ms = [](absl::Duration d) { return absl::ToInt64Milliseconds(d); };
     config_->set_restart_window_ms(ms(Pick("restart-window", s.restart_window, absl::ZeroDuration())));
     if (!s.restart_window) plan_->lines.back().value = "none";
@@ -291,6 +296,7 @@ class Planner {
 
   // With --nnodes MIN:MAX: when the group grows, and by how many nodes.
   absl::Status TakeGrowth() {
+    KeepSize();
     LinesOf({"join-settle", "scale-up"});
     const int unit = Pick("node-unit", settings_.restarts.node_unit);
     config_->set_node_unit(unit);
@@ -298,6 +304,37 @@ class Planner {
     return Fault(*settings_.restarts.node_unit,
                  absl::StrCat("must divide the minimum and the maximum number of nodes, ", config_->min_nodes(),
                               " and ", config_->max_nodes()));
+  }
+
+  // A node that arrives restarts no group that is debugged, unless that was asked for.
+  void KeepSize() {
+    const auto is_default = [](const SettingLine& line) {
+      return line.name == "scale-up" && line.origin == kDefault;
+    };
+    const std::vector<SettingLine>& lines = settings_.config_lines;
+    if (!settings_.workers.debug || std::none_of(lines.begin(), lines.end(), is_default)) return;
+    config_->set_scale_up(v1::NodeConfig::SCALE_UP_ON_RESTART);
+    Line("scale-up", ShowValue(config_->scale_up()), settings_.workers.debug->source);
+  }
+
+  // What would end a worker, or the job, while --debug holds a rank.
+  void TurnOffTimeouts() {
+    const Given<DebugChoice>& debug = settings_.workers.debug;
+    if (!debug) return;
+    Line("debug", debug->text, debug->source);
+    if (config_->hang_timeout_ms() != 0) {
+      plan_->notes.push_back(absl::StrCat("--hang-timeout is off, because ", debug->source, " is given"));
+    }
+    config_->set_hang_timeout_ms(0);
+    Line("hang-timeout", "off", debug->source);
+  }
+
+  absl::Status CheckDebugging(bool of_local) const {
+    if (config_->slots() == 0) return absl::OkStatus();
+    RETURN_IF_ERROR(CheckDebugOptions(settings_, plan_->no_python, of_local));
+    // Of several nodes only the one that gets the rank needs the keyboard.
+    const bool is_elsewhere = of_local || !config_->single_node();
+    return CheckDebugKeyboard(settings_, is_elsewhere || machine_.keyboard);
   }
 
   absl::Status TakeTimes() {
@@ -394,8 +431,13 @@ class Planner {
     }
     Line("worker-port", port ? port->text : "any", port ? port->source : kDefault);
     const auto& choice = settings_.workers.stdin_choice;
-    Line("stdin", choice ? choice->text : "the only worker, or all on a terminal",
-         choice ? choice->source : kDefault);
+    const Given<DebugChoice>& debug = settings_.workers.debug;
+    if (UsesTerminal(debug)) {
+      Line("stdin", absl::StrCat(debug->value.rank), debug->source);
+    } else {
+      Line("stdin", choice ? choice->text : "the only worker, or all on a terminal",
+           choice ? choice->source : kDefault);
+    }
     return absl::OkStatus();
   }
 

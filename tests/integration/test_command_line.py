@@ -39,6 +39,7 @@ WRONG = {
     "host-socket": ("/" + "p" * 107,),
     "worker-port": (*PORT, "2:1", "1:65536", "1:2:3"),
     "stdin": ("some", "-1", "102400000"),
+    "debug": ("some", "-1", "102400000", "0:", "0:0", "0:65536", "0:web", ":5678", "0:1:2"),
     "role": NONE,
     "max-restarts": COUNT,
     "max-node-losses": (*COUNT, "3/", "3/soon", "3/0", "/1h", "3/1h/2"),
@@ -116,7 +117,7 @@ EMPTY_IS_UNSAID = {"rdzv-endpoint", "rdzv-id", "rdzv-conf", "role", "log-dir", "
 OURS_ALONE = {"coordinator", "host-socket", "restart-window", "restart-delay", "progress-file", "max-membership-changes",
               "exclude-after", "exclude-for", "preflight", "preflight-timeout", "gpu-release-timeout", "join-settle",
               "scale-up", "node-unit", "hang-timeout", "on-hang", "pools", "instance-groups", "source", "hostfile", "include", "exclude",
-              "worker-port", "stdin", "max-node-losses", "join-timeout",
+              "worker-port", "stdin", "debug", "max-node-losses", "join-timeout",
               "last-call-timeout", "rejoin-timeout",
               "coordinator-timeout", "lease", "heartbeat-interval", "reconnect-grace", "termination-grace",
               "retryable-exit-code", "log-format", "log-streams",
@@ -301,6 +302,9 @@ class RunTest(CommandLineTest):
             (["--lease", "8", "--heartbeat-interval", "2.5"], "--heartbeat-interval 2.5:", "--lease 8s"),
             (["--lease", "8", "--reconnect-grace", "8"], "--reconnect-grace 8:", "--lease 8s"),
             (["--stop-before", "5m"], "--stop-before 5m:", "--deadline"),
+            (["--debug", "0", "--stdin", "none"], "--stdin none:", "--debug"),
+            (["--debug", "0:5678", "--no-python"], "--debug 0:5678:", "--no-python"),
+            (["--debug", "0"], "--debug 0:", "needs a terminal", "--debug 0:PORT"),
             ([*nodes, "--master-port", "5000", "--worker-port", "5000"], "--worker-port 5000:", "primary"),
         )
         for words, *said in cases:
@@ -312,6 +316,7 @@ class RunTest(CommandLineTest):
     def test_an_unknown_rank_is_refused(self):
         two = ["--nproc-per-node", "2"]
         for words, said in (([*two, "--stdin", "2"], "the job has 2 workers"),
+                            ([*two, "--debug", "2:5678"], "the job has 2 workers"),
                             ([*two, "--local-ranks-filter", "7"], "this node has 2 workers")):
             self.assert_refused([self.muster, "run", *words, "t.py"], " ".join(words[2:]) + ":", said)
             self.assert_refused([self.muster, "env", *words], " ".join(words[2:]) + ":", said)

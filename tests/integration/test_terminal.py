@@ -1,4 +1,5 @@
 """On a terminal: Ctrl-C, Ctrl-Z, hangup, nohup, standard input and breakpoint(), redrawn lines, colour."""
+import itertools
 import os
 import pathlib
 import re
@@ -169,7 +170,7 @@ class Input(OnATerminal):
         self.assertIn("end 41", terminal.seen())
 
     def test_breakpoint_works_with_several_workers(self):
-        program = "import os\nx = 41\nif os.environ['RANK'] == '1': breakpoint()\nprint(f'end {x}')\n"
+        program = "import os, sys\nx = 41\nif os.environ['RANK'] == sys.argv[1]: breakpoint()\nprint(f'end {x}')\n"
         torchrun = self.enterContext(tempfile.TemporaryDirectory()) + "/torchrun"
         os.symlink(cluster.BINARY, torchrun)
         run = [str(cluster.BINARY), "run", "--standalone", "--nproc-per-node", "2"]
@@ -177,15 +178,29 @@ class Input(OnATerminal):
                     [str(cluster.BINARY), "local", "--nodes", "2", "--nproc-per-node", "1"]]
         if os.geteuid() == 0:  # as a container's first process
             commands.append(["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", *run])
-        for command in commands:
-            with self.subTest(command):
-                terminal, process = self.start_command([*command, "--no-python", sys.executable, "-u", "-c", program])
+        for rank, command in itertools.product("01", commands):
+            with self.subTest(command, rank=rank):
+                terminal, process = self.start_command([*command, "--no-python", sys.executable, "-u", "-c", program, rank])
                 wait_until("the debugger's prompt", lambda: "(Pdb)" in terminal.seen())
                 terminal.type(b"p x + 1000\n")
                 wait_until("its answer", lambda: "1041" in terminal.seen() or process.poll() is not None)
                 terminal.type(b"c\n")
                 self.assertEqual(0, process.wait(cluster.LIMIT_S))
                 self.assertEqual(2, terminal.seen().count("end 41"))
+
+    def test_breakpoint_without_the_keyboard_is_told_of_stdin(self):
+        program = ["--no-python", sys.executable, "-u", "-c", "import os\nif os.environ['RANK'] == '1': breakpoint()\nx = 1\n"]
+        run = [str(cluster.BINARY), "run", "--standalone", "--nproc-per-node", "2", "--stdin", "0"]
+        terminal, process = self.start_command([*run, *program])
+        self.assertEqual(1, process.wait(cluster.LIMIT_S), terminal.seen())
+        self.assertIn("if its output ends with bdb.BdbQuit or EOFError, it wanted the keyboard", terminal.seen())
+        done = subprocess.run([*run[:-2], *program], env=cluster.plain_environment(), stdin=subprocess.DEVNULL,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=cluster.LIMIT_S)
+        self.assertEqual(1, done.returncode, done.stderr)
+        self.assertIn("breakpoint() or input() found no keyboard", done.stderr)
+        for said in (terminal.seen(), done.stderr):
+            self.assertIn("--stdin 1", said)
+            self.assertIn("--debug 1:PORT", said)
 
     def test_in_the_background_the_shell_keeps_the_keyboard(self):
         job = self.cluster(1, nproc=2, program=READ_A_LINE, prefix=lambda place: IN_THE_BACKGROUND)

@@ -26,6 +26,8 @@ struct Ending {
   std::optional<absl::Time> reported_at = {};  // modification time of its error file, by the wall clock
   // The wall clock when the end was seen: it may have been set since OnWallClock. nullopt: as before.
   std::optional<absl::Time> wall = {};
+  bool without_input = false;     // its standard input was /dev/null
+  bool output_is_unseen = false;  // its standard error leads past muster, to a terminal
   // A worker that had created its done file (MUSTER_DONE_FILE): what went wrong afterwards is no failure.
   bool done = false;
   // muster has ended it because the job hung (--hang-timeout). It has failed then, however it ended.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "agent/host/core/keyboard_hint.h"
 #include "base/failure.h"
 #include "base/other_failures.h"
 #include "base/text.h"
@@ -17,6 +18,7 @@ constexpr int kWorkerUsage = 2;  // argparse's exit code
 
 bool RoundFailures::OnEnd(const WorkerEnd& end, std::optional<BootTime> stopping_since, Effects* out) {
   const Ending& ending = end.ending;
+  if (ending.without_input) without_input_[end.local_rank] = ending.output_is_unseen;
   all_usage_errors_ &= ending.by_signal ? stopping_since.has_value() : ending.number == kWorkerUsage;
   if (ending.ok()) return false;
   if (ending.done) {
@@ -146,7 +148,11 @@ void RoundFailures::SayCause(const WorkerEnd& end, const std::string& more, Effe
 }
 
 void RoundFailures::OnLastOutput(const std::string& lines) {
-  if (cause_) cause_->set_last_output(CutUtf8(lines, kMaxErrorText));
+  if (!cause_) return;
+  cause_->set_last_output(CutUtf8(lines, kMaxErrorText));
+  const auto unseen = without_input_.find(cause_->local_rank());
+  if (unseen == without_input_.end() || !cause_->hint().empty()) return;
+  cause_->set_hint(KeyboardHint(*cause_, lines, unseen->second));
 }
 
 void RoundFailures::AddHint() {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -74,6 +75,7 @@ class RoundFailures {
   };
   std::vector<Other> others_;  // in the order in which they became known, the first kMaxOtherFailures
   int more_others_ = 0;
+  std::map<int, bool> without_input_;  // ended workers that read /dev/null; whether their output is unseen
   // Every worker that has ended exited with code 2 by itself, or was ended by muster's signal: argparse rejects
   // the arguments of all workers alike.
   bool all_usage_errors_ = true;

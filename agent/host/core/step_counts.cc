@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "base/ranges.h"
+#include "base/status_macros.h"
 
 namespace muster::host {
 namespace {
@@ -24,7 +25,7 @@ std::optional<int64_t> NumberAt(std::string_view text, size_t at) {
   size_t end = at;
   while (end < text.size() && IsDigit(text[end])) ++end;
   int64_t number = 0;
-  if (end == at || end - at > kMaxDigits || !absl::SimpleAtoi(text.substr(at, end - at), &number))
+  if (end == at || end - at > kMaxDigits || !absl::SimpleAtoi(AsAbsl(text.substr(at, end - at)), &number))
     return std::nullopt;
   return number;
 }
@@ -35,7 +36,8 @@ bool EndsInWord(std::string_view text, size_t end) {
   while (begin > 0 && IsLetter(text[begin - 1])) --begin;
   std::string_view word = text.substr(begin, end - begin);
   if (!word.empty() && (word.back() == 's' || word.back() == 'S')) word.remove_suffix(1);
-  return std::any_of(kWords.begin(), kWords.end(), [word](auto one) { return absl::EqualsIgnoreCase(word, one); });
+  return std::any_of(kWords.begin(), kWords.end(),
+                     [word](auto one) { return absl::EqualsIgnoreCase(AsAbsl(word), AsAbsl(one)); });
 }
 
 // "step 120": the number at `at` follows a word.

@@ -84,7 +84,9 @@ void SetOthers(const v1::Round& round, const WorkerEnvironmentOptions& options, 
 
 // Defaults; a value of the user's, even an empty one, is kept.
 void SetDefaults(const WorkerEnvironmentOptions& options, EnvironmentMap* environment) {
-  environment->emplace("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
+  // NCCL's watchdog ends a worker whose collective takes too long, which it does while a debugger stops a peer.
+  if (options.waits_for_debugger) environment->emplace("TORCH_NCCL_ENABLE_MONITORING", "0");
+  environment->emplace("TORCH_NCCL_ASYNC_ERROR_HANDLING", options.waits_for_debugger ? "0" : "1");
   // A worker that crashes prints a traceback even without torch's @record.
   environment->emplace("PYTHONFAULTHANDLER", "1");
   // All or none of them: the user's own pipe belongs to the user's own settings.

@@ -16,16 +16,17 @@ struct WorkerEnvironmentOptions {
   int slots = 1;  // local world size
   std::string role_name = "default";
   std::string run_id;
-  std::string marker;                          // see marker.h
-  std::string error_file;                      // path for TORCHELASTIC_ERROR_FILE; empty: none
-  std::string done_file;                       // path for MUSTER_DONE_FILE; empty: none
-  std::string heartbeat_file;                  // path for MUSTER_HEARTBEAT_FILE; empty: none
-  std::string timer_file;                      // the file timer's pipe; empty: none
-  std::string signals_to_handle;               // the value of --signals-to-handle
-  EnvironmentMap recorder = {};                // variables of NCCL's flight recorder; empty: not set
-  bool unbuffered = false;                     // Python's output comes at once, as a sign of life must
-  bool virtual_local_rank = false;             // LOCAL_RANK is 0 for every worker
-  std::string visible_devices_variable;        // e.g. CUDA_VISIBLE_DEVICES; empty: not set
+  std::string marker;                    // see marker.h
+  std::string error_file;                // path for TORCHELASTIC_ERROR_FILE; empty: none
+  std::string done_file;                 // path for MUSTER_DONE_FILE; empty: none
+  std::string heartbeat_file;            // path for MUSTER_HEARTBEAT_FILE; empty: none
+  std::string timer_file;                // the file timer's pipe; empty: none
+  std::string signals_to_handle;         // the value of --signals-to-handle
+  EnvironmentMap recorder = {};          // variables of NCCL's flight recorder; empty: not set
+  bool unbuffered = false;               // Python's output comes at once, as a sign of life must
+  bool waits_for_debugger = false;       // --debug: torch must not end workers that wait for the debugged one
+  bool virtual_local_rank = false;       // LOCAL_RANK is 0 for every worker
+  std::string visible_devices_variable;  // e.g. CUDA_VISIBLE_DEVICES; empty: not set
   std::map<int, std::string> visible_devices;  // by local rank
 };
 

@@ -204,7 +204,7 @@ std::optional<TimerOwner> FileTimerPipe::OwnerOf(pid_t pid) const {
 }
 
 void FileTimerPipe::Watch() {
-  if (ticking_ || timer_.idle()) return;
+  if (held_ || ticking_ || timer_.idle()) return;
   ticking_ = true;
   loop_->After(kTimerTick, [this] { Tick(); });
 }

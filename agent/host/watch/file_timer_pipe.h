@@ -40,6 +40,7 @@ class FileTimerPipe {
   // left alone and is an error. Blocks for at most `limit`.
   absl::Status Open(const std::string& path, absl::Duration limit = kTimerOpenLimit);
   const std::string& path() const { return path_; }  // path for workers; empty: not open
+  void Hold() { held_ = true; }                      // from now on timers are taken, and none expires
 
   void BeginRound();
   void WorkerStarted(int local_rank, pid_t pid);
@@ -66,6 +67,7 @@ class FileTimerPipe {
   std::shared_ptr<Opened> pipe_;  // nullptr: not open
   std::string path_;
   bool ticking_ = false;
+  bool held_ = false;
   bool warned_ = false;
   int too_long_ = 0;
   TimerLines lines_;

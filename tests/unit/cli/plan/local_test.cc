@@ -123,6 +123,17 @@ TEST(LocalPlanTest, AllNodesGetTheKeyboardUnlessStdinSaysOtherwise) {
   EXPECT_EQ(PlanLocal(1, line, {{"MUSTER_STDIN", "none"}}, facts)[0].environment.at("MUSTER_STDIN"), "none");
 }
 
+TEST(LocalPlanTest, PdbHasTheKeyboardAlone) {
+  LocalFacts facts = Facts();
+  facts.keyboard = true;
+  const auto stdin_of = [&](const Words& words, const Environment& environment) {
+    return PlanLocal(1, Parsed(words), environment, facts)[0].environment.at("MUSTER_STDIN");
+  };
+  EXPECT_EQ(stdin_of({"--nodes=1", "--debug=0", "t.py"}, {}), "");
+  EXPECT_EQ(stdin_of({"--nodes=1", "t.py"}, {{"MUSTER_DEBUG", "0"}}), "");
+  EXPECT_EQ(stdin_of({"--nodes=1", "--debug=0:5678", "t.py"}, {}), "all");
+}
+
 std::string Fed(NodeOutput* output, std::string_view bytes) {
   std::string out;
   output->Feed(bytes, [&out](std::string_view, std::string_view piece) { out += piece; });

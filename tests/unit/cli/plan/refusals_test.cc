@@ -127,6 +127,21 @@ INSTANTIATE_TEST_SUITE_P(
               {{"MUSTER_STDIN", "1"}},
               65,
               "MUSTER_STDIN 1: the job has 1 worker: expected all, none or a rank, 0; correct it, or unset it"},
+        Wrong{
+            {"--debug", "0:0"},
+            {},
+            64,
+            "--debug 0:0: expected RANK for pdb, or RANK:PORT for debugpy, RANK from 0 to 102399999, PORT from 1 "
+            "to 65535"},
+        Wrong{{"--debug", "2:5678", "--nproc-per-node", "2"},
+              {},
+              64,
+              "--debug 2:5678: the job has 2 workers: expected a rank, 0 to 1"},
+        Wrong{{},
+              {{"MUSTER_DEBUG", "1"}},
+              65,
+              "MUSTER_DEBUG 1: pdb needs a terminal as standard input, with muster in its foreground; for debugpy "
+              "give --debug 1:PORT; correct it, or unset it"},
         Wrong{{"--local-ranks-filter", "7,8", "--nproc-per-node", "2"},
               {},
               64,

@@ -166,6 +166,18 @@ TEST_F(RoundFailuresTest, TheCauseHasALastOutput) {
   EXPECT_EQ(failures_.cause()->last_output(), "why");
 }
 
+TEST_F(RoundFailuresTest, OnlyAWorkerWithoutInputGetsTheKeyboardHint) {
+  for (const bool without_input : {true, false}) {
+    failures_ = RoundFailures(Round(), kStart, "n0", "");
+    Ending ending = Code(1);
+    ending.without_input = without_input;
+    EXPECT_TRUE(End(1, absl::Seconds(1), ending));
+    failures_.AddHint();
+    failures_.OnLastOutput("bdb.BdbQuit");
+    EXPECT_EQ(failures_.cause()->hint().find("--stdin 5") != std::string::npos, without_input);
+  }
+}
+
 TEST_F(RoundFailuresTest, AUsageErrorGetsAHint) {
   EXPECT_TRUE(End(0, absl::Seconds(1), Code(2)));
   stopping_since_ = kStart;

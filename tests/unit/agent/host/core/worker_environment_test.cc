@@ -213,5 +213,18 @@ TEST(NodeEnvironment, HasNoRankVariables) {
   EXPECT_EQ(NodeEnvironment(SampleOptions(), 6, inherited), expected);
 }
 
+// While a debugger stops one worker, NCCL's watchdog would end those that wait for it.
+TEST(WorkerEnvironment, NcclLetsWorkersWaitForADebugger) {
+  WorkerEnvironmentOptions options = SampleOptions();
+  options.waits_for_debugger = true;
+  const EnvironmentMap waiting = WorkerEnvironment(SampleRound(), 3, options, {});
+  EXPECT_EQ(waiting.at("TORCH_NCCL_ASYNC_ERROR_HANDLING"), "0");
+  EXPECT_EQ(waiting.at("TORCH_NCCL_ENABLE_MONITORING"), "0");
+  const EnvironmentMap own = {{"TORCH_NCCL_ASYNC_ERROR_HANDLING", "3"}, {"TORCH_NCCL_ENABLE_MONITORING", ""}};
+  const EnvironmentMap users = WorkerEnvironment(SampleRound(), 3, options, own);
+  EXPECT_EQ(users.at("TORCH_NCCL_ASYNC_ERROR_HANDLING"), "3");
+  EXPECT_EQ(users.at("TORCH_NCCL_ENABLE_MONITORING"), "");
+}
+
 }  // namespace
 }  // namespace muster::host

@@ -1,0 +1,32 @@
+#include "agent/host/core/keyboard_hint.h"
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace muster::host {
+namespace {
+
+constexpr int kException = 1;  // Python's exit code after one that nothing has caught
+// The exceptions of Python's debugger and of input() at the end of standard input.
+constexpr char kDebuggerQuit[] = "bdb.BdbQuit";
+constexpr char kEndOfInput[] = "EOFError: EOF when reading a line";
+
+bool Names(const std::string& text) {
+  return absl::StrContains(text, kDebuggerQuit) || absl::StrContains(text, kEndOfInput);
+}
+
+}  // namespace
+
+std::string KeyboardHint(const v1::Failure& failure, const std::string& last_lines, bool unseen) {
+  if (failure.has_signal() || failure.exit_code() != kException || failure.pid() == 0) return "";
+  const bool is_told = Names(last_lines) || Names(failure.error_text()) || Names(failure.callstack());
+  const bool is_open = unseen && failure.error_text().empty() && failure.callstack().empty();
+  if (!is_told && !is_open) return "";
+  return absl::StrCat(is_told ? "breakpoint() or input() found no keyboard"
+                              : "if its output ends with bdb.BdbQuit or EOFError, it wanted the keyboard",
+                      ": standard input of this worker is /dev/null. Give it the terminal with --stdin ",
+                      failure.rank(), ", or, without a terminal, start it under debugpy with --debug ",
+                      failure.rank(), ":PORT");
+}
+
+}  // namespace muster::host
