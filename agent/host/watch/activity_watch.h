@@ -40,11 +40,11 @@ class ActivityWatch {
     int local_rank = 0;
     pid_t pid = 0;
     // Files of its output, and the one that it touches: a change of one is a sign. None need exist.
-    std::vector<std::string> files;
-    std::string heartbeat;                           // empty: none
-    std::vector<ByteCount> output;                   // bytes of it that have passed through muster
-    std::vector<std::shared_ptr<OutputTail>> lines;  // the last ones of these
-    bool on_terminal = false;                        // it writes to a terminal: whatever it writes is a sign
+    std::vector<std::string> files = {};
+    std::string heartbeat = {};                           // empty: none
+    std::vector<ByteCount> output = {};                   // bytes of it that have passed through muster
+    std::vector<std::shared_ptr<OutputTail>> lines = {};  // the last ones of these
+    bool on_terminal = false;                             // it writes to a terminal: whatever it writes is a sign
   };
   // Called on the loop thread after a look that has found something.
   struct Events {
