@@ -186,7 +186,7 @@ void AgentCore::ExitWith(BootTime now, int code, const std::string& reason, bool
   exit->set_exit_code(code);
   exit->set_origin("muster");
   exit->set_reason(reason);
-  exit->set_alone(alone);
+  exit->set_tells_all(alone || memory_.served());
   if (memory_.has_verdict()) {
     *exit->mutable_verdict() = memory_.verdict();
     exit->set_origin(memory_.verdict().origin());

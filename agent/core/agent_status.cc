@@ -97,7 +97,8 @@ void AgentCore::DescribeRound(BootTime now, v1::AgentStatus* status) const {
   if (StartedLast(host_) && host_.has_quiet_ms()) status->set_quiet_ms(host_.quiet_ms());
   if (StartedLast(host_)) {
     status->set_signs(host_.signs());
-    *status->mutable_steps() = host_.steps();
+    *status->mutable_step_rates() = host_.step_rates();
+    *status->mutable_touch_rates() = host_.touch_rates();
   }
   status->set_learned_silence_ms(host_.learned_silence_ms());
   if (StartedLast(host_) && host_.has_picture()) *status->mutable_picture() = host_.picture();
@@ -144,7 +145,8 @@ std::string AgentCore::Digest(v1::AgentStatus status) const {
   status.clear_in_job_ms();
   status.clear_quiet_ms();
   status.clear_signs();
-  status.clear_steps();
+  status.clear_step_rates();
+  status.clear_touch_rates();
   status.clear_learned_silence_ms();
   status.clear_gathering_ms();
   status.mutable_last()->clear_age_ms();

@@ -100,7 +100,7 @@ void Closing::WriteFailure() {
   if (!PrintsWholeReport(end_, plan_.report_on)) {
     const ReportInBrief brief = BriefReport(end_, ReportPath(plan_.report_file, end_));
     Log(Severity::kError, kPart, brief.cause, RootCause());
-    return Log(Severity::kInfo, kPart, brief.whereabouts);
+    return Log(Severity::kError, kPart, brief.whereabouts, RootCause());
   }
   const std::string report = FailureReport(end_);
   if (!LogsJson()) {

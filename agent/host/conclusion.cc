@@ -31,7 +31,7 @@ void Conclusion::Begin(const Finish& finish) {
   job_.verdict = finish.verdict;
   job_.last = finish.last;
   job_.restarts = finish.restarts;
-  job_.ends_the_job = finish.ends_the_job;
+  job_.tells_all = finish.tells_all;
   job_.ended = absl::Now();
   TakeLastCommand(finish.last_command);
   if (finish.asked_to_leave) command_.AskToEnd();  // it has not begun: that limits its time

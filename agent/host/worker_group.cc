@@ -41,8 +41,10 @@ WorkerGroup::WorkerGroup(EventLoop* loop, Spawner* spawner, const HostCore* core
           loop, [this](int local_rank, const std::string& what) { OnTimerExpired(local_rank, what); },
           [this](int local_rank) { KillWorker(local_rank); }),
       progress_(loop, plan->progress_file, [this] { driver_->Feed(&HostCore::OnProgress); }),
-      activity_(loop, {.showed = [this](const std::set<int>& ranks) { driver_->Feed(&HostCore::OnSigns, ranks); },
-                       .stepped = [this](const StepsSeen& seen) { driver_->Feed(&HostCore::OnSteps, seen); }}) {}
+      activity_(
+          loop,
+          {.showed = [this](const std::set<int>& ranks) { driver_->Feed(&HostCore::OnSigns, ranks); },
+           .stepped = [this](const std::vector<StepSeen>& seen) { driver_->Feed(&HostCore::OnSteps, seen); }}) {}
 
 absl::Status WorkerGroup::Start() {
   null_.Reset(open("/dev/null", O_RDWR | O_CLOEXEC));
@@ -116,14 +118,15 @@ void WorkerGroup::WatchActivity() {
   if (!plan_->watches_activity) return;
   std::vector<ActivityWatch::Worker> workers;
   for (const auto& [local_rank, pid] : pids_) {
-    WorkerOutput::Signs signs = output_.SignsOf(local_rank);
-    workers.push_back({.local_rank = local_rank,
-                       .pid = pid,
-                       .files = std::move(signs.files),
-                       .heartbeat = heartbeat_files_[local_rank],
-                       .output = std::move(signs.bytes),
-                       .lines = std::move(signs.lines),
-                       .on_terminal = signs.on_terminal});
+    ActivityWatch::Worker worker = {
+        .local_rank = local_rank, .pid = pid, .heartbeat = heartbeat_files_[local_rank]};
+    const std::array<WorkerOutput::Signs, 2> signs = output_.SignsOf(local_rank);
+    for (const StepSource source : {StepSource::kOut, StepSource::kErr}) {
+      const auto& [file, bytes, lines, on_terminal] = signs[static_cast<size_t>(source)];
+      worker.streams.push_back({source, file, bytes, lines});
+      worker.on_terminal |= on_terminal;
+    }
+    workers.push_back(std::move(worker));
   }
   activity_.BeginRound(std::move(workers), plan_->progress_file);
 }
@@ -227,7 +230,7 @@ void WorkerGroup::OnExit(int local_rank, Ending ending) {
   if (ending.by_signal && ending.number == SIGKILL) ending.oom_killed = oom_watch_.WasOomKilled(local_rank);
   if (!ending.ok()) failure_details_.Explain(local_rank, &ending);
   ending.without_input = without_input_.contains(local_rank);
-  ending.output_is_unseen = output_.ErrorTail(local_rank) == nullptr && output_.ErrorOutput(local_rank).empty();
+  ending.output_is_unseen = output_.SignsOf(local_rank)[1].on_terminal;
   timer_pipe_.WorkerEnded(local_rank);
   ending.wall = absl::Now();
   driver_->Feed(&HostCore::OnExit, local_rank, ending);

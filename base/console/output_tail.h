@@ -21,7 +21,7 @@ std::string LastLines(std::string_view bytes);
 // The last lines of a file; empty: it cannot be read. Never waits for a writer.
 std::string LastLinesOfFile(const std::string& path);
 
-// Thread-safe: the thread that reads the worker's pipe feeds it, the loop thread queries it.
+// Thread-safe: the thread that reads the worker's pipe feeds it, other ones query it.
 class OutputTail {
  public:
   void Feed(std::string_view bytes);

@@ -22,6 +22,8 @@ bool HasKeyboard() {
   return foreground >= 0 && foreground == getpgrp();
 }
 
+bool HasDialogue() { return HasKeyboard() && isatty(STDOUT_FILENO) == 1; }
+
 TerminalModes::TerminalModes() {
   termios modes{};
   if (HasKeyboard() && tcgetattr(STDIN_FILENO, &modes) == 0) before_ = modes;

@@ -12,6 +12,9 @@ namespace muster {
 // stop them from taking the shell's input.
 bool HasKeyboard();
 
+// The same, and standard output is a terminal: for a debugger, whose prompt must be seen.
+bool HasDialogue();
+
 // Restores the terminal's modes. A worker that is killed while it edits a line (at a debugger's prompt) leaves the
 // terminal without echo, for the shell and for the next round. Thread-compatible.
 class TerminalModes {

@@ -366,7 +366,7 @@ int LocalCommand(const Invocation& invocation) {
   if (!node_line.ok()) return Complain(node_line.status());
   const absl::StatusOr<RunPlan> first = Plan(*node_line, plans[0].environment, ReadMachine(plans[0].environment));
   if (!first.ok()) return Complain(first.status());
-  if (const absl::Status usable = CheckDebugKeyboard(first->settings, facts.keyboard); !usable.ok())
+  if (const absl::Status usable = CheckDebugKeyboard(first->settings, HasDialogue()); !usable.ok())
     return Complain(usable);
   Launch launch =
       PrepareLaunch(*first, plans[0].environment, machine.host_id, invocation.called_as, machine::ProbeFile);

@@ -9,16 +9,19 @@ namespace {
 
 // Python's own `python -m pdb` runs a program again once it has ended, and exits with 0 when it is quit. A worker
 // ends with its program, and one that is quit has failed: its peers wait for it, and its job is no success. The
-// names are local, because pdb runs the program in this module, which it empties first.
+// names are local, because pdb runs the program in this module, which it empties first. From Python 3.13 on pdb
+// takes options that follow the program for its own, so it does not see the program's arguments.
 constexpr char kPdb[] = R"(def main():
     import pdb, sys, traceback
     class Debugger(pdb.Pdb):
         def run(self, *args, **kwargs):
+            sys.argv += arguments
+            arguments.clear()
             try:
                 super().run(*args, **kwargs)
                 if not self._user_requested_quit:
                     code[0] = 0
-            except (pdb.Restart, SyntaxError):
+            except pdb.Restart:
                 raise
             except SystemExit as end:
                 code[0] = end.code
@@ -29,6 +32,9 @@ constexpr char kPdb[] = R"(def main():
                 self.interaction(None, sys.exc_info()[2])
             self._user_requested_quit = True
     code = ['pdb was quit: this worker has failed']
+    of_pdb = 3 if sys.argv[1] == '-m' else 2
+    arguments = sys.argv[of_pdb:]
+    del sys.argv[of_pdb:]
     pdb.Pdb = Debugger
     pdb.main()
     sys.exit(code[0])
@@ -68,10 +74,10 @@ absl::Status CheckDebugOptions(const Settings& settings, bool no_python, bool of
 absl::Status CheckDebugKeyboard(const Settings& settings, bool keyboard) {
   const Given<DebugChoice>& debug = settings.workers.debug;
   if (keyboard || !UsesTerminal(debug)) return absl::OkStatus();
-  return WrongValue(*debug,
-                    absl::StrCat("pdb needs a terminal as standard input, with muster in its foreground; for "
-                                 "debugpy give --debug ",
-                                 debug->value.rank, ":PORT"));
+  return WrongValue(
+      *debug, absl::StrCat("pdb needs a terminal as standard input and output, with muster in its foreground; for "
+                           "debugpy give --debug ",
+                           debug->value.rank, ":PORT"));
 }
 
 machine::ProgramCheck CheckDebuggedScript(const Settings& settings, const std::string& script,

@@ -138,6 +138,7 @@ host::DebuggedRank DebuggedOf(const RunPlan& run, const Setting<DebugChoice>& de
 // end of standard error is kept, for the report of a failure, and standard output where its lines stand among
 // those; signs of life show in both.
 void ChoosePipes(bool watches_activity, host::OutputPlan* output) {
+  output->keeps_lines = watches_activity;
   const bool out = isatty(STDOUT_FILENO) == 0, err = isatty(STDERR_FILENO) == 0;
   output->merged = err && LeadToOneFile(STDOUT_FILENO, STDERR_FILENO);
   const bool takes_out = out && (watches_activity || output->merged);

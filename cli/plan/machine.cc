@@ -123,7 +123,7 @@ Machine ReadMachine(const Environment& environment) {
   // The device exists as soon as the driver has a GPU; counting GPUs would take seconds.
   machine.nvidia_driver = access("/dev/nvidiactl", F_OK) == 0;
   machine.first_process = IsFirstProcess();
-  machine.keyboard = HasKeyboard();
+  machine.dialogue = HasDialogue();
   machine.accelerators = [&environment] {
     return machine::CountAccelerators(environment, machine::SystemProbe());
   };

@@ -327,6 +327,10 @@ class Planner {
     }
     config_->set_hang_timeout_ms(0);
     Line("hang-timeout", "off", debug->source);
+    if (!config_->coordinator_alone()) return;
+    plan_->view.warnings.push_back(
+        absl::StrCat(debug->source, ": a restart would end the debugged worker: give muster coordinator ",
+                     "--max-restarts 0 --scale-up on-restart"));
   }
 
   absl::Status CheckDebugging(bool of_local) const {
@@ -334,7 +338,7 @@ class Planner {
     RETURN_IF_ERROR(CheckDebugOptions(settings_, plan_->no_python, of_local));
     // Of several nodes only the one that gets the rank needs the keyboard.
     const bool is_elsewhere = of_local || !config_->single_node();
-    return CheckDebugKeyboard(settings_, is_elsewhere || machine_.keyboard);
+    return CheckDebugKeyboard(settings_, is_elsewhere || machine_.dialogue);
   }
 
   absl::Status TakeTimes() {

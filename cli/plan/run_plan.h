@@ -46,7 +46,7 @@ struct Machine {
   std::string version;
   bool nvidia_driver = false;                           // the NVIDIA driver is loaded and has a GPU
   bool first_process = false;                           // this is process 1 of a container, or its child
-  bool keyboard = false;                                // HasKeyboard
+  bool dialogue = false;                                // HasDialogue
   std::function<machine::Accelerators()> accelerators;  // may take seconds
   // kind: "auto", "gpu", ...; empty: the default on a platform.
   std::function<absl::StatusOr<machine::WorkerCount>(const std::string& kind)> count_workers;

@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/duration.h"
 #include "base/takeover.h"
 #include "base/text.h"
@@ -52,19 +53,28 @@ const Host* HostOf(const Job& job, int rank) {
   return nullptr;
 }
 
-// Of the ranks that have shown any and whose nodes have been heard of lately.
-std::map<int, int64_t> StepsByRank(BootTime now, const Job& job) {
-  std::map<int, int64_t> steps;
+// By rank, of those whose rates are known and whose nodes have been heard of lately.
+template <typename Rates>
+std::map<int, int64_t> ByRank(BootTime now, const Job& job, const Rates& rates_of) {
+  std::map<int, int64_t> rates;
   for (const auto& [id, host] : job.hosts) {
     if (!host.part.in_round || host.part.succeeded || !job.Claims(host)) continue;
-    if (!host.IsAttached() || now > host.last_status_at + kStepWindow / 2) continue;
-    const int count = std::min(host.status.steps_size(), host.part.workers);
-    for (int local_rank = 0; local_rank < count; ++local_rank) {
-      const int64_t made = host.status.steps(local_rank);
-      if (made > 0) steps[host.part.round.first_rank() + local_rank] = made;
+    if (!host.IsAttached() || now > host.last_status_at + kCompareEvery) continue;
+    const auto& reported = rates_of(host.status);
+    for (int local_rank = 0; local_rank < std::min(reported.size(), host.part.workers); ++local_rank) {
+      const int64_t rate = reported.Get(local_rank);
+      if (rate > 0) rates[host.part.round.first_rank() + local_rank] = rate;
     }
   }
-  return steps;
+  return rates;
+}
+
+// "12 steps a minute"
+std::string DescribeRate(int64_t rate, const char* what) {
+  constexpr int64_t kPerMinute = 60;
+  const int64_t tenths = rate * kPerMinute / 100;
+  const std::string fraction = tenths < 100 ? absl::StrCat(".", tenths % 10) : "";
+  return absl::StrCat(tenths / 10, fraction, " ", what, " a minute");
 }
 
 }  // namespace
@@ -127,21 +137,32 @@ void Announcements::NameSlowRanks(BootTime now, const Job& job, Effects* out) {
   if (job.state != State::kRunning) {
     compared_round_ = 0;
   } else if (std::exchange(compared_round_, job.greatest.number()) != job.greatest.number()) {
-    stragglers_.BeginRound(now);
+    by_lines_.BeginRound(now);
+    by_touches_.BeginRound(now);
   }
-  if (compared_round_ == 0 || !stragglers_.IsDue(now)) return;
-  const auto found = stragglers_.Compare(now, StepsByRank(now, job));
-  if (!found) return;
+  if (compared_round_ == 0 || !by_lines_.IsDue(now)) return;
+  const auto lines = [](const v1::AgentStatus& status) -> const auto& { return status.step_rates(); };
+  const auto touches = [](const v1::AgentStatus& status) -> const auto& { return status.touch_rates(); };
+  if (const auto found = by_lines_.Compare(now, ByRank(now, job, lines))) SayWhoIsSlow(*found, "steps", job, out);
+  if (const auto found = by_touches_.Compare(now, ByRank(now, job, touches)))
+    SayWhoIsSlow(*found, "heartbeats", job, out);
+}
+
+void Announcements::SayWhoIsSlow(const Stragglers::Finding& found, const char* what, const Job& job,
+                                 Effects* out) {
   std::vector<std::string> slow;
-  for (const auto& [rank, steps] : found->slow) {
+  for (const auto& [rank, rate] : found.slow) {
+    if (slow.size() == kMaxSlowNamed) break;
     const Host* const host = HostOf(job, rank);
-    slow.push_back(absl::StrCat(rank, " on ", host == nullptr ? "a node" : host->Name(), ": ", steps, " steps"));
+    slow.push_back(absl::StrCat("rank ", rank, host == nullptr ? "" : absl::StrCat(" on ", host->Name()), " with ",
+                                DescribeRate(rate, what)));
   }
+  const size_t more = found.slow.size() - slow.size();
   Say(Severity::kWarning,
-      absl::StrCat("slower than the others: rank", slow.size() == 1 ? " " : "s ", JoinAtMost(slow, kMaxSlowNamed),
-                   "; the median rank has made ", found->median, " (in ", muster::FormatDuration(found->window),
-                   ")"),
-      out, {.event = events::kSlowRanks, .rank = found->slow.front().rank});
+      absl::StrCat("slower than the others: ", absl::StrJoin(slow, ", "),
+                   more > 0 ? absl::StrCat(" and ", more, " more") : "", "; the median rank makes ",
+                   DescribeRate(found.median, what)),
+      out, {.event = events::kSlowRanks, .rank = found.slow.front().rank});
 }
 
 // Most of these nodes connect within moments: only a noticeable wait is logged.

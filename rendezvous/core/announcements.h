@@ -32,6 +32,7 @@ class Announcements {
   void NameAwaitedNodes(BootTime now, const Job& job, Effects* out);
   void NameWhatHoldsUpDrain(BootTime now, const Job& job, Effects* out);
   void NameSlowRanks(BootTime now, const Job& job, Effects* out);
+  static void SayWhoIsSlow(const Stragglers::Finding& found, const char* what, const Job& job, Effects* out);
   void NameDifferences(const Job& job, const std::vector<Candidate>& members, Effects* out);
 
   bool lease_is_checked_ = false;
@@ -39,8 +40,9 @@ class Announcements {
   bool long_drain_logged_ = false;                     // for this drain
   std::set<std::pair<int, std::string>> rivals_told_;  // (place, host id) of those that claim a live host's place
   Differences differences_;
-  uint64_t compared_round_ = 0;  // whose steps stragglers_ compares; 0: none's
-  Stragglers stragglers_;
+  uint64_t compared_round_ = 0;  // the round whose ranks these two compare; 0: none
+  Stragglers by_lines_;
+  Stragglers by_touches_;
 };
 
 }  // namespace muster::rendezvous

@@ -18,7 +18,7 @@ std::string Count(int64_t count, const std::string& what) {
 }
 
 // "restart 2 of 3: "; empty before the first restart. Where --max-restarts does not bound the number, since node
-// losses do not count for it and a restart window forgets: what is left of each budget.
+// losses do not count for it and a restart window forgets: what --max-restarts and --max-node-losses leave.
 std::string DescribeRestart(const Job& job) {
   const v1::Round& round = job.greatest.round;
   const CoordinatorOptions& options = job.options;

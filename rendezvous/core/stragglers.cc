@@ -1,38 +1,37 @@
 #include "rendezvous/core/stragglers.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace muster::rendezvous {
+namespace {
 
-void Stragglers::BeginRound(BootTime now) { BeginWindow(now, {}); }
-
-void Stragglers::BeginWindow(BootTime now, const std::map<int, int64_t>& steps) {
-  began_ = now;
-  due_ = now + (steps.empty() ? kFirstSteps : kStepWindow);
-  at_beginning_ = steps;
+int64_t MedianOf(const std::map<int, int64_t>& rates) {
+  std::vector<int64_t> sorted;
+  for (const auto& [rank, rate] : rates) sorted.push_back(rate);
+  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
+  std::nth_element(sorted.begin(), middle, sorted.end());
+  return sorted.empty() ? 0 : *middle;
 }
 
-std::optional<Stragglers::Finding> Stragglers::Compare(BootTime now, const std::map<int, int64_t>& steps) {
-  std::vector<Rank> made;
-  std::vector<int64_t> sorted;
-  for (const auto& [rank, count] : steps) {
-    const auto before = at_beginning_.find(rank);
-    if (before == at_beginning_.end() || count < before->second) continue;
-    made.push_back({rank, count - before->second});
-    sorted.push_back(made.back().steps);
+}  // namespace
+
+void Stragglers::BeginRound(BootTime now) {
+  due_ = now + kCompareEvery;
+  slow_since_.clear();
+}
+
+std::optional<Stragglers::Finding> Stragglers::Compare(BootTime now, const std::map<int, int64_t>& rates) {
+  due_ = now + kCompareEvery;
+  Finding finding{.slow = {}, .median = MedianOf(rates)};
+  const std::map<int, BootTime> before = std::exchange(slow_since_, {});
+  for (const auto& [rank, rate] : rates) {
+    if (rate * kSlowFactor >= finding.median) continue;
+    const auto earlier = before.find(rank);
+    const BootTime since = slow_since_[rank] = earlier == before.end() ? now : earlier->second;
+    if (now - since >= kSlowFor) finding.slow.push_back({rank, rate});
   }
-  std::sort(sorted.begin(), sorted.end());
-  Finding finding{.slow = {}, .median = sorted.empty() ? 0 : sorted[sorted.size() / 2], .window = now - began_};
-  if (finding.median < kLeastSteps && !at_beginning_.empty() && finding.window < kLongestStepWindow) {
-    due_ = now + kStepWindow;
-    return std::nullopt;
-  }
-  BeginWindow(now, steps);
-  if (finding.median < kLeastSteps || now < named_at_ + kStragglersAgain) return std::nullopt;
-  for (const Rank& rank : made) {
-    if (rank.steps * kSlowFactor < finding.median) finding.slow.push_back(rank);
-  }
-  if (finding.slow.empty()) return std::nullopt;
+  if (finding.slow.empty() || now < named_at_ + kStragglersAgain) return std::nullopt;
   named_at_ = now;
   return finding;
 }

@@ -124,7 +124,7 @@ class Hang(ClusterTest):
         done = job.folder / "done"
         job.program.append(str(done))
         job.start_all()
-        wait_until("its name", lambda: job.nodes[0].said(r"slower than the others: rank 1 on node 1 \(\S+\): \d+ steps; the median"))
+        wait_until("its name", lambda: job.nodes[0].said(r"slower than the others: rank 1 on node 1 \(\S+\) with \d+ steps a minute; the median"))
         done.touch()
         self.assertEqual({0: 0, 1: 0, 2: 0}, job.exit_codes())
 

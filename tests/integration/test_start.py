@@ -43,8 +43,9 @@ class Start(ClusterTest):
         self.assertEqual({6}, {record["world"] for record in starts.values()})
         self.assertEqual({job.job_id}, {record["run_id"] for record in starts.values()})
         self.assert_same_master(starts)
-        trainers = range(job.size)
-        self.assertEqual(max(trainers, key=lambda place: job.nodes[place].ended_at), 0, "the primary ends last")
+        # By the times of their last lines: when this process hears of their ends, depends on the machine's load.
+        last_said = {place: job.nodes[place].err().splitlines()[-1][:len("2026-11-26 06:02:10.523")] for place in range(job.size)}
+        self.assertEqual(max(last_said, key=last_said.get), 0, f"the primary ends last: {last_said}")
         return starts
 
     def test_three_trainers_and_an_observer_in_spec_order(self):

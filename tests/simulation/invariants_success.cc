@@ -7,6 +7,13 @@
 #include "tests/simulation/invariants.h"
 
 namespace muster::simulation {
+namespace {
+
+bool HasLiveWorkers(const HostProcess& host) {
+  return std::any_of(host.workers.begin(), host.workers.end(), [](const WorkerProcess* w) { return !w->dead; });
+}
+
+}  // namespace
 
 void Invariants::OnStatusHeard(const CoordinatorHome& home, const v1::AgentStatus& status) {
   CoordinatorRecord& coordinator = coordinators_[home.id];
@@ -80,9 +87,10 @@ void Invariants::OnNodeLost(const CoordinatorHome& home, int node_rank) {
   const auto member = round.members.find(node_rank);
   if (KeyOf(round.id()) != coordinator.newest_known || member == round.members.end()) return;
   coordinator.lost_a_member = true;
-  if (home.core.state() == rendezvous::State::kDraining) return;  // one that has drained has no lease any more
   for (const auto& host : cluster_->hosts()) {
     if (host->id() != member->second || !MayReturn(home, *host)) continue;
+    const bool has_drained = home.core.state() == rendezvous::State::kDraining && !HasLiveWorkers(*host);
+    if (has_drained) continue;  // it has said so, and needs no lease any more
     Fail(4, absl::StrCat("coordinator ", home.id, " takes node ", node_rank, " (", host->id(),
                          ") for lost, which may return within its lease"));
   }
@@ -99,8 +107,8 @@ void Invariants::CheckDrain(const CoordinatorHome& home, const v1::RoundId& roun
       std::any_of(hosts.begin(), hosts.end(), [](const auto& h) { return h->fate.asked_to_cancel; });
   const auto& members = rounds_[key].host_by_node_rank;
   if (cancelled || coordinator.succeeded.empty() || coordinator.succeeded.size() == members.size()) return;
+  if (coordinator.lost_a_member) return;  // which ends the round, and was right: see OnNodeLost
   // A liar that claims to run another round may cost a restart where a coordinator was replaced: docs/security.md.
-  if (coordinator.lost_a_member) return;  // which was right: see OnNodeLost
   const bool doubted = home.core.job().greatest.belief == rendezvous::Belief::kDoubted;
   if (doubted && scenario_.unwelcome.someone_lies()) return;
   for (const auto& [node_rank, id] : members) {

@@ -5,7 +5,7 @@
 // the warm job has come back from. In numbers:
 //  - a step takes 10 s in the median (lognormal, sigma 1), and rank 0 prints a line after it; nobody else prints;
 //  - every half hour a checkpoint is silent for a minute or more (Pareto, shape 1.2), but for 25 minutes at most;
-//  - every 90 minutes there is an evaluation: at first 5 to 25 minutes, and each one up to 4 times as long as the
+//  - every 90 minutes there is an evaluation: at first 5 to 25 minutes, and each one up to 9 times as long as the
 //  last;
 //  - after half of its time the job is restarted; the imports of the new round take 10 minutes, and its first
 //    evaluation comes after 90 minutes: what a round is silent for before it is warm teaches nothing.
@@ -30,6 +30,7 @@ constexpr absl::Duration kJobTime = absl::Hours(12);
 constexpr absl::Duration kImports = absl::Minutes(10);
 constexpr absl::Duration kCheckpointEvery = absl::Minutes(30), kLongestCheckpoint = absl::Minutes(25);
 constexpr absl::Duration kEvaluationEvery = absl::Minutes(90);
+constexpr double kMostGrowth = 9;  // of evaluations; below kLearnedFactor
 constexpr double kParetoShape = 1.2, kShortestCheckpointS = 60;
 
 class SilentJob {
@@ -80,7 +81,7 @@ class SilentJob {
   absl::Duration NextPhase() {
     if (lasted() > next_evaluation_) {
       const absl::Duration length = evaluation_;
-      evaluation_ *= std::uniform_real_distribution<double>(1, 4)(random_);
+      evaluation_ *= std::uniform_real_distribution<double>(1, kMostGrowth)(random_);
       next_evaluation_ = lasted() + length + kEvaluationEvery;
       return length;
     }

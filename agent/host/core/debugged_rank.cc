@@ -24,7 +24,7 @@ std::optional<int> LocalRankOf(const DebuggedRank& debugged, const v1::Round& ro
 }
 
 std::optional<Undebuggable> FindUndebuggable(const DebuggedRank& debugged, const v1::Round& round, int slots,
-                                             bool keyboard, bool port_is_free) {
+                                             bool keyboard, const std::string& no_port) {
   const int64_t world = round.world_size();
   if (debugged.rank >= world) {
     return Undebuggable{0,
@@ -33,15 +33,16 @@ std::optional<Undebuggable> FindUndebuggable(const DebuggedRank& debugged, const
   }
   const std::optional<int> local_rank = LocalRankOf(debugged, round, slots);
   if (!local_rank) return std::nullopt;
-  if (debugged.port && !port_is_free) {
+  if (debugged.port && !no_port.empty()) {
     return Undebuggable{*local_rank, absl::StrCat(debugged.option, ": port ", *debugged.port, " of 127.0.0.1 on ",
-                                                  debugged.hostname, " is in use; choose another")};
+                                                  debugged.hostname, " ", no_port)};
   }
   if (!debugged.port && !keyboard && !debugged.keyboard_is_elsewhere) {
     return Undebuggable{
         *local_rank,
-        absl::StrCat(debugged.option, ": pdb needs a terminal, and standard input of ", debugged.hostname,
-                     " is none with muster in its foreground; for debugpy give --debug ", debugged.rank, ":PORT")};
+        absl::StrCat(debugged.option,
+                     ": pdb needs a terminal as standard input and output, with muster in its foreground, and ",
+                     debugged.hostname, " has none; for debugpy give --debug ", debugged.rank, ":PORT")};
   }
   return std::nullopt;
 }

@@ -27,9 +27,10 @@ struct Undebuggable {
   std::string why;  // one line
 };
 
-// keyboard, port_is_free: as this node finds them. If the job has no such rank, it is the node's first worker.
+// keyboard: this node has a terminal. no_port: why the port cannot be had, a clause; empty: it can. If the job has
+// no such rank, it is the node's first worker.
 std::optional<Undebuggable> FindUndebuggable(const DebuggedRank& debugged, const v1::Round& round, int slots,
-                                             bool keyboard, bool port_is_free);
+                                             bool keyboard, const std::string& no_port);
 
 // The log line at the start of a round: where to attach, and what the other workers do.
 std::string DescribeDebugger(const DebuggedRank& debugged, const v1::Round& round, int slots);

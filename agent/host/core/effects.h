@@ -105,7 +105,7 @@ struct Finish {
   std::optional<v1::Verdict> verdict;
   v1::Round last;               // the latest round that this node knows
   bool asked_to_leave = false;  // whoever asked is waiting for this host to end, possibly with a time limit
-  bool ends_the_job = true;     // this node, or none is known to: it tells people all of it
+  bool tells_all = true;        // of the verdict to people: see PrintsWholeReport
   LastCommand last_command = LastCommand::kNone;
   Restarts restarts = {};
 };

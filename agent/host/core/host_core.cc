@@ -60,6 +60,7 @@ void HostCore::OnTick(BootTime now, Effects* out) {
   if (fitness_.OnTick(now, JobForFitness(), out)) SendStatus(out);
   if (IsIdle()) fitness_.WatchOffer(now, out);
   hang_watch_.OnTick(now, out);
+  steps_.OnTick(now);
   WatchEnd(now, out);
   const absl::Duration beat = leased() ? std::min(kBeat, lease() / 8) : kBeat;
   if (!finished_ && now - last_beat_ >= beat) {
@@ -88,7 +89,8 @@ void HostCore::SendStatus(Effects* out) {
   if (!unfit && !round_.active()) status.set_preparing(fitness_.Preparing());
   status.set_flushed(exit_.flushed());
   hang_watch_.Describe(&status);
-  for (const int64_t count : steps_.Counts()) status.add_steps(count);
+  for (const int64_t rate : steps_.ByLines()) status.add_step_rates(rate);
+  for (const int64_t rate : steps_.ByTouches()) status.add_touch_rates(rate);
   status.set_memory_used(memory_use_.used);
   status.set_memory_limit(memory_use_.limit);
   out->push_back(host::SendStatus{std::move(status)});
@@ -255,6 +257,7 @@ void HostCore::SetWallAtBoot(BootTime now, absl::Time wall) { wall_at_boot_ = wa
 void HostCore::OnExit(BootTime now, int local_rank, const Ending& ending, Effects* out) {
   if (finished_) return;
   if (ending.wall) SetWallAtBoot(now, *ending.wall);
+  steps_.OnEnded(local_rank);
   const WorkerEnd end{.at = now,
                       .wall_at_boot = wall_at_boot_,
                       .local_rank = local_rank,
@@ -425,7 +428,7 @@ void HostCore::OnPicture(BootTime, const std::vector<RankPicture>& ranks, Effect
 
 void HostCore::OnSigns(BootTime, const std::set<int>& local_ranks, Effects*) { hang_watch_.OnSigns(local_ranks); }
 
-void HostCore::OnSteps(BootTime, const StepsSeen& seen, Effects*) { steps_.OnSeen(seen); }
+void HostCore::OnSteps(BootTime now, const std::vector<StepSeen>& seen, Effects*) { steps_.OnSeen(now, seen); }
 
 void HostCore::BeginLeave(BootTime now, const LeaveRequest& request, Effects* out) {
   departure_.Begin(now, request, round_.active(), out);

@@ -27,7 +27,7 @@
 #include "agent/host/core/local_round.h"
 #include "agent/host/core/memory_use.h"
 #include "agent/host/core/restart_history.h"
-#include "agent/host/core/step_counts.h"
+#include "agent/host/core/step_rates.h"
 #include "base/driver.h"
 #include "base/time.h"
 #include "muster/v1/host.pb.h"
@@ -99,7 +99,7 @@ class HostCore {
   void OnPicture(BootTime now, const std::vector<RankPicture>& ranks, Effects* out);  // answer to TakePicture
   // Workers that have shown a sign of life, by local rank. Looked for about once a second.
   void OnSigns(BootTime now, const std::set<int>& local_ranks, Effects* out);
-  void OnSteps(BootTime now, const StepsSeen& seen, Effects* out);  // found by the same looks
+  void OnSteps(BootTime now, const std::vector<StepSeen>& seen, Effects* out);  // found by the same looks
   // SIGTSTP: with a lease it suspends only the workers; without a lease StopSelf, or a note if no shell could
   // continue this process once it is stopped.
   void OnSuspend(BootTime now, bool shell_can_continue, Effects* out);
@@ -158,7 +158,7 @@ class HostCore {
   MemoryUse memory_use_;
   bool serves_others_ = false;  // other nodes use the coordinator on this node
   HangWatch hang_watch_;
-  StepCounts steps_;
+  StepRates steps_;
   RestartHistory history_;
   bool finished_ = false;                        // Finish was appended: no event has an effect any more
   absl::Time wall_at_boot_ = absl::UnixEpoch();  // of the machine, by the latest reading of the wall clock

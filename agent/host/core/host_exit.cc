@@ -45,7 +45,7 @@ Finish HostExit::MakeFinish(const v1::Leave* leave, const v1::Round& last) const
                 .asked_to_leave = leave != nullptr};
   if (exit.has_verdict()) {
     finish.verdict = exit.verdict();
-    finish.ends_the_job = exit.verdict().closing_host().empty() || exit.alone() || EndsTheJob(*exit_);
+    finish.tells_all = exit.verdict().closing_host().empty() || exit.tells_all() || EndsTheJob(*exit_);
   }
   finish.last_command = CommandAfter(*exit_);
   return finish;

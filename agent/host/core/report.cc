@@ -218,19 +218,21 @@ std::string FailureReport(const JobEnd& end) {
 }
 
 bool PrintsWholeReport(const JobEnd& end, ReportOn report_on) {
-  if (report_on == ReportOn::kAll || end.ends_the_job || !HasFailedWorker(end)) return true;
+  if (report_on == ReportOn::kAll || end.tells_all || !HasFailedWorker(end)) return true;
   const v1::Failure& cause = end.verdict->root_cause();
   // A node that cannot start has no round yet.
   if (!IsSet(cause.round())) return cause.host() == end.host;
-  return Same(cause.round(), end.last.id()) && cause.node_rank() == end.last.node_rank();
+  const bool was_member = end.last.has_node_rank() && Same(cause.round(), end.last.id());
+  return was_member && cause.node_rank() == end.last.node_rank();
 }
 
 ReportInBrief BriefReport(const JobEnd& end, const std::string& report_file) {
   if (!HasFailedWorker(end)) return {};
   const v1::Failure& cause = end.verdict->root_cause();
   const std::string words = LastWords(cause);
-  return {.cause = absl::StrCat("the first failure: rank ", cause.rank(), " on ", NameOf(cause), ", exitcode ",
-                                ExitText(cause), words.empty() ? "" : ": ", words),
+  const std::string rank = IsSet(cause.round()) ? absl::StrCat("rank ", cause.rank(), " on ") : "";
+  return {.cause = absl::StrCat("the first failure: ", rank, NameOf(cause), ", exitcode ", ExitText(cause),
+                                words.empty() ? "" : ": ", words),
           .whereabouts = absl::StrCat("the whole report is in the output of ", NameOf(cause), " and of the ",
                                       end.coordinator_alone ? "coordinator" : "primary",
                                       report_file.empty() ? "" : ", and here in ", report_file,

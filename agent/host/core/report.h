@@ -23,8 +23,9 @@ struct JobEnd {
   std::optional<v1::Verdict> verdict;
   v1::Round last;     // the latest round that this node knows; without an id: none
   Restarts restarts;  // of this node
-  // The verdict names this node as the one that ends the job, or names none, or this node is alone at the end.
-  bool ends_the_job = true;
+  // The verdict names this node as the one that ends the job, or names none; or this node has served the
+  // coordinator, or none has released it.
+  bool tells_all = true;
   // About this node.
   std::string program;  // the script's name
   std::string host;
@@ -43,7 +44,7 @@ std::string FailureReport(const JobEnd& end);
 
 // Which nodes of a job print the whole report (--report-on).
 enum class ReportOn {
-  kConcerned,  // the node that ends the job, and the one whose worker failed first
+  kConcerned,  // the primary, the node that ends the job, and the one whose worker failed first
   kAll,
 };
 bool PrintsWholeReport(const JobEnd& end, ReportOn report_on);

@@ -191,7 +191,9 @@ void WorkerOutput::HandOver(int local_rank, int out_fd, Stream* stream) {
   if (stream->sink == Sink::kPipe && stream->pipe.valid()) {
     PipeTaps taps;
     taps.bytes = bytes_[static_cast<size_t>(local_rank)][index] = std::make_shared<std::atomic<uint64_t>>(0);
-    taps.tail = tails_[static_cast<size_t>(local_rank)][index] = std::make_shared<OutputTail>();
+    if (out_fd == STDERR_FILENO || plan_.keeps_lines) {
+      taps.tail = tails_[static_cast<size_t>(local_rank)][index] = std::make_shared<OutputTail>();
+    }
     const int pipe = stream->pipe.Release();
     if (!prefixed) return writer_->AdoptRawPipe(pipe, out_fd, std::move(taps));
     writer_->AdoptPipe(pipe, out_fd, prefix, passes ? nullptr : limit, std::move(taps));
@@ -241,17 +243,16 @@ std::string WorkerOutput::FileOf(int local_rank, size_t stream) const {
 
 std::string WorkerOutput::ErrorOutput(int local_rank) const { return FileOf(local_rank, 1); }
 
-WorkerOutput::Signs WorkerOutput::SignsOf(int local_rank) const {
-  Signs signs;
-  for (size_t stream = 0; stream < std::size(kStreams); ++stream) {
-    const ByteCount& bytes = bytes_[static_cast<size_t>(local_rank)][stream];
-    if (bytes != nullptr) signs.bytes.push_back(bytes);
-    if (const auto& tail = tails_[static_cast<size_t>(local_rank)][stream]) signs.lines.push_back(tail);
+std::array<WorkerOutput::Signs, 2> WorkerOutput::SignsOf(int local_rank) const {
+  std::array<Signs, 2> both;
+  for (size_t stream = 0; stream < both.size(); ++stream) {
     const bool inherits = SinkOf(plan_, local_rank, kStreams[stream], !attempt_.empty()) == Sink::kInherit;
-    signs.on_terminal |= inherits && isatty(stream == 0 ? STDOUT_FILENO : STDERR_FILENO) == 1;
-    if (std::string file = FileOf(local_rank, stream); !file.empty()) signs.files.push_back(std::move(file));
+    both[stream] = {.file = FileOf(local_rank, stream),
+                    .bytes = bytes_[static_cast<size_t>(local_rank)][stream],
+                    .lines = tails_[static_cast<size_t>(local_rank)][stream],
+                    .on_terminal = inherits && isatty(stream == 0 ? STDOUT_FILENO : STDERR_FILENO) == 1};
   }
-  return signs;
+  return both;
 }
 
 }  // namespace muster::host

@@ -63,14 +63,14 @@ class WorkerOutput {
   std::string ErrorOutput(int local_rank) const;
   // After Spawned: the last lines of the worker's standard error, if it goes through a pipe; else nullptr.
   std::shared_ptr<OutputTail> ErrorTail(int local_rank) const;
-  // What shows that the worker writes: the bytes that have passed through muster, and files, which may be absent.
+  // What shows what the worker writes to one of its streams.
   struct Signs {
-    std::vector<ByteCount> bytes = {};
-    std::vector<std::shared_ptr<OutputTail>> lines = {};
-    std::vector<std::string> files = {};
-    bool on_terminal = false;  // it writes to one, where muster does not see it
+    std::string file = {};                   // empty: none. It may be absent
+    ByteCount bytes = {};                    // that have passed through muster; nullptr: none do
+    std::shared_ptr<OutputTail> lines = {};  // the last ones of these; nullptr: they are not kept
+    bool on_terminal = false;                // it leads to one, where muster does not see it
   };
-  Signs SignsOf(int local_rank) const;  // after Spawned
+  std::array<Signs, 2> SignsOf(int local_rank) const;  // of standard output and error; after Spawned
   // Whether --log-dir is /dev/null: no files, error files included.
   bool forbids_files() const { return plan_.log_dir == kNoFiles; }
 

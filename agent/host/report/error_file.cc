@@ -57,7 +57,6 @@ std::string Shortened(const std::string& callstack) {
   return first + end;
 }
 
-// The last line that is not empty; in a traceback this is the exception.
 std::string PathIn(const std::string& folder, int local_rank) {
   return folder + "/error-" + std::to_string(local_rank) + ".json";
 }

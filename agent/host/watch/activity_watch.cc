@@ -37,7 +37,7 @@ class FileLook {
 // What one look has found.
 struct Seen {
   std::set<int> signs = {};
-  StepsSeen steps = {};
+  std::vector<StepSeen> steps = {};
 };
 
 }  // namespace
@@ -94,29 +94,32 @@ namespace {
 class ProcessLook {
  public:
   explicit ProcessLook(const ActivityWatch::Worker& worker) : worker_(worker) {
-    output_ = Output();
+    for (const ActivityWatch::Stream& stream : worker_.streams) passed_.push_back(Passed(stream));
     written_ = Written();
   }
 
   void Look(Seen* seen) {
-    const uint64_t output = Output();
-    const bool has_lines = output != std::exchange(output_, output);
+    bool is_sign = false;
+    for (size_t i = 0; i < passed_.size(); ++i) is_sign |= LookAt(worker_.streams[i], &passed_[i], seen);
     const uint64_t written = Written();
     const uint64_t enough = worker_.on_terminal ? 0 : kBusyBytes;
-    const bool has_written = written_ > 0 && written > written_ + enough;
+    is_sign |= written_ > 0 && written > written_ + enough;
     written_ = written;
-    if (has_lines || has_written) seen->signs.insert(worker_.local_rank);
-    for (const auto& lines : worker_.lines) {
-      const auto number = has_lines ? StepIn(lines->Last()) : std::nullopt;
-      if (number) return void(seen->steps.numbers[worker_.local_rank] = *number);
-    }
+    if (is_sign) seen->signs.insert(worker_.local_rank);
   }
 
  private:
-  uint64_t Output() const {
-    uint64_t sum = 0;
-    for (const ByteCount& count : worker_.output) sum += count->load();
-    return sum;
+  static uint64_t Passed(const ActivityWatch::Stream& stream) {
+    return stream.bytes == nullptr ? 0 : stream.bytes->load();
+  }
+
+  // Whether bytes have passed since the last look.
+  bool LookAt(const ActivityWatch::Stream& stream, uint64_t* before, Seen* seen) const {
+    const uint64_t passed = Passed(stream);
+    if (passed == std::exchange(*before, passed)) return false;
+    const auto step = stream.lines == nullptr ? std::nullopt : StepIn(stream.lines->Last());
+    if (step) seen->steps.push_back({worker_.local_rank, stream.source, *step});
+    return true;
   }
 
   // Of the process that trains.
@@ -139,35 +142,38 @@ class ProcessLook {
 
   ActivityWatch::Worker worker_;
   pid_t process_ = 0;
-  bool trains_ = false;  // it is known that it is the one
-  uint64_t output_ = 0;
-  uint64_t written_ = 0;  // 0: not known yet, or it could not be read
+  bool trains_ = false;           // it is known that it is the one
+  std::vector<uint64_t> passed_;  // bytes of each stream
+  uint64_t written_ = 0;          // 0: not known yet, or it could not be read
 };
 
 class FilesLook {
  public:
   explicit FilesLook(const ActivityWatch::Worker& worker)
       : local_rank_(worker.local_rank), heartbeat_(worker.heartbeat) {
-    for (const std::string& file : worker.files) files_.emplace_back(file);
+    for (const ActivityWatch::Stream& stream : worker.streams) {
+      if (!stream.file.empty()) files_.emplace_back(stream.source, FileLook(stream.file));
+    }
   }
   int local_rank() const { return local_rank_; }
 
   void Look(Seen* seen) {
     if (heartbeat_.TakeChange()) {
       seen->signs.insert(local_rank_);
-      seen->steps.touched.insert(local_rank_);
+      seen->steps.push_back({local_rank_, StepSource::kHeartbeat});
     }
-    for (FileLook& file : files_) {
+    for (auto& [source, file] : files_) {
       if (!file.TakeChange()) continue;
       seen->signs.insert(local_rank_);
-      if (const auto number = StepIn(LastLinesOfFile(file.path()))) seen->steps.numbers[local_rank_] = *number;
+      if (const auto step = StepIn(LastLinesOfFile(file.path())))
+        seen->steps.push_back({local_rank_, source, *step});
     }
   }
 
  private:
   int local_rank_;
   FileLook heartbeat_;
-  std::vector<FileLook> files_;
+  std::vector<std::pair<StepSource, FileLook>> files_;
 };
 
 template <typename Look>

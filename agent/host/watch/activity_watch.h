@@ -4,7 +4,7 @@
 // spin.
 //
 // It also sees how many steps they make, by the newest number in their lines and by touches of the heartbeat file
-// (agent/host/core/step_counts.h).
+// (agent/host/core/step_rates.h).
 //
 // The files may be on a network file system that does not answer. So one thread looks at them and another one at
 // the rest, and nothing waits for either. The class lives on the loop thread.
@@ -21,7 +21,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "agent/host/core/step_counts.h"
+#include "agent/host/core/step_rates.h"
 #include "base/console/output_tail.h"
 #include "base/console/writer.h"
 #include "base/io/event_loop.h"
@@ -36,20 +36,24 @@ inline constexpr absl::Duration kFilesAnswer = absl::Seconds(30);  // after that
 
 class ActivityWatch {
  public:
+  // One of its two streams of output, as far as it is seen.
+  struct Stream {
+    StepSource source = StepSource::kOut;
+    std::string file = {};                   // a change of it is a sign; empty: none. It need not exist
+    ByteCount bytes = {};                    // that have passed through muster; nullptr: none do
+    std::shared_ptr<OutputTail> lines = {};  // the last ones of these; nullptr: none are kept
+  };
   struct Worker {
     int local_rank = 0;
     pid_t pid = 0;
-    // Files of its output, and the one that it touches: a change of one is a sign. None need exist.
-    std::vector<std::string> files = {};
-    std::string heartbeat = {};                           // empty: none
-    std::vector<ByteCount> output = {};                   // bytes of it that have passed through muster
-    std::vector<std::shared_ptr<OutputTail>> lines = {};  // the last ones of these
-    bool on_terminal = false;                             // it writes to a terminal: whatever it writes is a sign
+    std::vector<Stream> streams = {};
+    std::string heartbeat = {};  // the file that it touches; empty: none
+    bool on_terminal = false;    // it writes to a terminal: whatever it writes is a sign
   };
   // Called on the loop thread after a look that has found something.
   struct Events {
     std::function<void(const std::set<int>& local_ranks)> showed;  // they have shown a sign since the last look
-    std::function<void(const StepsSeen& seen)> stepped;
+    std::function<void(const std::vector<StepSeen>& seen)> stepped;
   };
 
   ActivityWatch(EventLoop* loop, Events events);

@@ -129,7 +129,14 @@ PictureTaker::~PictureTaker() {
 void PictureTaker::Take(const std::vector<Subject>& subjects, const std::string& python, Done done) {
   MUSTER_CHECK(!busy(), "one picture at a time");
   shot_ = std::make_shared<Shot>();
-  shot_->tool_look = CallAside([python] { return ToolBeside(python); });
+  // A look that an earlier picture gave up is not joined by another one: each keeps its thread.
+  if (tool_looks_.expired()) {
+    const auto token = std::make_shared<bool>();
+    tool_looks_ = token;
+    shot_->tool_look = CallAside([python, token] { return ToolBeside(python); });
+  } else {
+    shot_->tool_is_hidden = true;
+  }
   shot_->done = std::move(done);
   shot_->began = EventLoop::Now();
   for (const Subject& subject : subjects) {

@@ -57,6 +57,7 @@ class PictureTaker {
   EventLoop* const loop_;
   StackTool tool_;
   std::shared_ptr<Shot> shot_;
+  std::weak_ptr<bool> tool_looks_;  // held by the thread that looks for the tool
 };
 
 }  // namespace muster::host

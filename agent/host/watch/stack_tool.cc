@@ -88,8 +88,8 @@ void StackTool::Ask(pid_t process, const std::string& file, Done done) {
   run->done = std::move(done);
   runs_[process] = run;
   if (absl::Status status = Start(run, file); !status.ok()) {
-    loop_->Post([this, alive = std::weak_ptr<bool>(alive_), process, status] {
-      if (alive.lock() != nullptr) Finish(process, status);
+    loop_->Post([this, waiting = std::weak_ptr<Run>(run), status] {
+      if (const auto current = waiting.lock()) Finish(current->process, status);
     });
   }
 }

@@ -50,7 +50,6 @@ class StackTool {
   Spawner* const spawner_;
   const EnvironmentMap environment_;
   std::map<pid_t, std::shared_ptr<Run>> runs_;  // by the process that is looked at
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
 }  // namespace muster::host

@@ -222,7 +222,7 @@ TEST_F(AgentCoreTest, AnExitHasTheVerdictAndItsOrigin) {
   EXPECT_EQ(exit.reason(), "rank 0 failed");
   EXPECT_EQ(exit.verdict().exit_code(), 3);
   EXPECT_EQ(exit.linger_ms(), 0);
-  EXPECT_FALSE(exit.alone());
+  EXPECT_FALSE(exit.tells_all());
   v1::Directive another = Directive(7);
   another.mutable_release()->set_exit_code(4);
   Give(another);
@@ -287,7 +287,7 @@ TEST_F(AgentCoreTest, AnObserverThatKnowsTheVerdictExitsWithZero) {
     core.OnHostStatus(now_, first, &effects_);
     core.OnDisconnected(now_, "the token is wrong", 77, &effects_);
     EXPECT_EQ(LastOrder().exit().exit_code(), role == v1::ROLE_OBSERVER ? 0 : 7);
-    EXPECT_TRUE(LastOrder().exit().alone());
+    EXPECT_TRUE(LastOrder().exit().tells_all());
   }
 }
 

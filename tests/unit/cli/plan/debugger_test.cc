@@ -28,7 +28,7 @@ absl::StatusOr<RunPlan> TryOn(const Words& words, bool keyboard, const Environme
   const absl::StatusOr<CommandLine> line = ParseCommandLine(RunOptions(), words);
   if (!line.ok()) return line.status();
   Machine machine = MachineWith(0);
-  machine.keyboard = keyboard;
+  machine.dialogue = keyboard;
   return Plan(*line, environment, machine);
 }
 

@@ -140,8 +140,9 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{{},
               {{"MUSTER_DEBUG", "1"}},
               65,
-              "MUSTER_DEBUG 1: pdb needs a terminal as standard input, with muster in its foreground; for debugpy "
-              "give --debug 1:PORT; correct it, or unset it"},
+              "MUSTER_DEBUG 1: pdb needs a terminal as standard input and output, with muster in its foreground; "
+              "for "
+              "debugpy give --debug 1:PORT; correct it, or unset it"},
         Wrong{{"--local-ranks-filter", "7,8", "--nproc-per-node", "2"},
               {},
               64,

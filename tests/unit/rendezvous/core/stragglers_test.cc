@@ -10,130 +10,124 @@ namespace {
 class StragglersTest : public ::testing::Test {
  protected:
   StragglersTest() { stragglers_.BeginRound(now_); }
-  // A window in which the ranks make so many steps each. Returns who is slow.
-  std::vector<int> Window(const std::map<int, int64_t>& made) {
-    now_ += kStepWindow;
+  // The next comparison. Returns who is named.
+  std::vector<int> Compare(const std::map<int, int64_t>& rates) {
+    now_ += kCompareEvery;
     EXPECT_TRUE(stragglers_.IsDue(now_));
-    for (const auto& [rank, steps] : made) steps_[rank] += steps;
-    found_ = stragglers_.Compare(now_, steps_);
-    std::vector<int> slow;
+    EXPECT_FALSE(stragglers_.IsDue(now_ - absl::Nanoseconds(1)));
+    found_ = stragglers_.Compare(now_, rates);
+    std::vector<int> named;
     if (found_) {
-      for (const auto& one : found_->slow) slow.push_back(one.rank);
+      for (const auto& one : found_->slow) named.push_back(one.rank);
     }
-    return slow;
+    return named;
+  }
+  // Comparisons for that long. Returns who is named by the last one; those before must name nobody.
+  std::vector<int> CompareFor(absl::Duration time, const std::map<int, int64_t>& rates) {
+    for (absl::Duration passed; passed < time; passed += kCompareEvery) EXPECT_TRUE(Compare(rates).empty());
+    return Compare(rates);
   }
 
   BootTime now_ = FromBootNanos(1'000'000'000'000);
   Stragglers stragglers_;
-  std::map<int, int64_t> steps_;
   std::optional<Stragglers::Finding> found_;
 };
 
 using Ranks = std::vector<int>;
 
-TEST_F(StragglersTest, WhoMakesLessThanHalfOfTheMediansStepsIsSlow) {
-  EXPECT_EQ(Window({{0, 1}, {1, 1}, {2, 1}}), Ranks()) << "nothing is known of the time before";
-  EXPECT_FALSE(stragglers_.IsDue(now_ + kStepWindow - absl::Nanoseconds(1)));
-  EXPECT_EQ(Window({{0, 40}, {1, 19}, {2, 41}}), Ranks({1}));
+TEST_F(StragglersTest, WhoIsSlowerThanHalfOfTheMedianForAWhileIsNamed) {
+  EXPECT_EQ(CompareFor(kSlowFor, {{0, 40}, {1, 19}, {2, 41}}), Ranks({1}));
   EXPECT_EQ(found_->median, 40);
-  EXPECT_EQ(found_->slow[0].steps, 19);
-  EXPECT_EQ(found_->window, kStepWindow);
+  EXPECT_EQ(found_->slow[0].rate, 19);
 }
 
-TEST_F(StragglersTest, TheFirstStepsBeginAWindow) {
-  now_ += kFirstSteps;
-  EXPECT_TRUE(stragglers_.IsDue(now_));
-  stragglers_.Compare(now_, {});
-  now_ += kFirstSteps;
-  EXPECT_TRUE(stragglers_.IsDue(now_));
-  stragglers_.Compare(now_, {{0, 1}, {1, 1}});
-  EXPECT_FALSE(stragglers_.IsDue(now_ + kFirstSteps));
-  now_ += kStepWindow;
-  EXPECT_TRUE(stragglers_.Compare(now_, {{0, 41}, {1, 2}}));
-}
-
-TEST_F(StragglersTest, HalfOfThemIsNotSlow) {
-  Window({{0, 1}, {1, 1}, {2, 1}});
-  EXPECT_EQ(Window({{0, 40}, {1, 20}, {2, 40}}), Ranks());
+TEST_F(StragglersTest, HalfOfItIsNotSlow) {
+  EXPECT_EQ(CompareFor(2 * kSlowFor, {{0, 40}, {1, 20}, {2, 40}}), Ranks());
 }
 
 TEST_F(StragglersTest, OfTwoRanksTheFasterOneIsTheMeasure) {
-  Window({{0, 1}, {1, 1}});
-  EXPECT_EQ(Window({{0, 40}, {1, 10}}), Ranks({1}));
+  EXPECT_EQ(CompareFor(kSlowFor, {{0, 40}, {1, 10}}), Ranks({1}));
 }
 
-TEST_F(StragglersTest, FewStepsAreAwaited) {
-  Window({{0, 1}, {1, 1}, {2, 1}});
-  EXPECT_EQ(Window({{0, 19}, {1, 1}, {2, 19}}), Ranks());
-  EXPECT_EQ(Window({{0, 1}, {1, 1}, {2, 1}}), Ranks({1}));
-  EXPECT_EQ(found_->median, 20);
-  EXPECT_EQ(found_->window, 2 * kStepWindow);
-}
-
-TEST_F(StragglersTest, ButNotForEver) {
-  Window({{0, 1}, {1, 1}, {2, 1}});
-  for (absl::Duration passed; passed < kLongestStepWindow; passed += kStepWindow) Window({});
-  EXPECT_EQ(Window({{0, 40}, {1, 1}, {2, 40}}), Ranks({1}));
-  EXPECT_EQ(found_->window, kStepWindow);
+TEST_F(StragglersTest, ARankThatCatchesUpOrIsNotHeardCountsAnew) {
+  for (const auto& [rank, rate] : std::map<int, int64_t>{{1, 30}, {3, 1}}) {
+    CompareFor(kSlowFor - kCompareEvery, {{0, 40}, {1, 1}, {2, 40}});
+    EXPECT_EQ(Compare({{0, 40}, {rank, rate}, {2, 40}}), Ranks());
+    EXPECT_EQ(Compare({{0, 40}, {1, 1}, {2, 40}}), Ranks());
+  }
 }
 
 TEST_F(StragglersTest, TheyAreNamedOnceInAWhile) {
-  Window({{0, 1}, {1, 1}, {2, 1}});
-  EXPECT_EQ(Window({{0, 40}, {1, 1}, {2, 40}}), Ranks({1}));
-  for (absl::Duration passed = kStepWindow; passed < kStragglersAgain; passed += kStepWindow) {
-    EXPECT_EQ(Window({{0, 40}, {1, 1}, {2, 40}}), Ranks());
-  }
-  EXPECT_EQ(Window({{0, 40}, {1, 1}, {2, 40}}), Ranks({1}));
-}
-
-TEST_F(StragglersTest, ARankWhoseStepsAreNotKnownIsNotSlow) {
-  Window({{0, 1}, {1, 1}});
-  EXPECT_EQ(Window({{0, 40}, {1, 40}, {2, 1}}), Ranks());
-  steps_[0] = 1;
-  EXPECT_EQ(Window({{1, 40}, {2, 40}}), Ranks()) << "it counts anew";
+  EXPECT_EQ(CompareFor(kSlowFor, {{0, 40}, {1, 1}, {2, 40}}), Ranks({1}));
+  EXPECT_EQ(CompareFor(kStragglersAgain - kCompareEvery, {{0, 40}, {1, 1}, {2, 40}}), Ranks({1}));
 }
 
 TEST_F(StragglersTest, ARoundBeginsAnew) {
-  Window({{0, 1}, {1, 1}, {2, 1}});
+  CompareFor(kSlowFor - kCompareEvery, {{0, 40}, {1, 1}, {2, 40}});
   stragglers_.BeginRound(now_);
-  EXPECT_EQ(Window({{0, 40}, {1, 1}, {2, 40}}), Ranks());
+  EXPECT_EQ(Compare({{0, 40}, {1, 1}, {2, 40}}), Ranks());
+  EXPECT_EQ(Compare({}), Ranks());
 }
 
-// Two nodes of two workers each.
-TEST(SlowRanks, AreNamedWithTheirNode) {
-  Cluster c(Fixed(2));
-  c.Join("a", 0);
-  c.Join("b", 1);
-  const auto make = [&c](int64_t steps, int64_t slow) {
-    for (const char* name : {"a", "b"}) {
-      c.At(name).status.clear_steps();
-      c.At(name).status.add_steps(steps);
-      c.At(name).status.add_steps(name[0] == 'a' ? steps : slow);
-      c.Apply(name);
-    }
-    c.Pass(kStepWindow + absl::Seconds(1), {"a", "b"});
-  };
-  make(1, 1);
-  make(50, 7);
-  EXPECT_EQ(c.Said("slower than the others: rank 3 on node 1 (b): 6 steps; the median rank has made 49 (in 30"),
-            1);
-  make(1000, 8);
-  EXPECT_EQ(c.Said("slower than the others"), 1);
-}
-
-TEST(SlowRanks, ANodeThatIsCutOffHasNone) {
-  Cluster c(Fixed(2));
-  c.Join("a", 0);
-  c.Join("b", 1);
-  for (const char* name : {"a", "b"}) {
-    for (int i = 0; i < 2; ++i) c.At(name).status.add_steps(1);
-    c.Apply(name);
+// Two nodes of two workers each: ranks 0 and 1 on a, 2 and 3 on b.
+class SlowRanks : public ::testing::Test {
+ protected:
+  SlowRanks() {
+    c_.Join("a", 0);
+    c_.Join("b", 1);
+    for (const char* name : {"a", "b"}) c_.Apply(name);
   }
-  c.Pass(kStepWindow + absl::Seconds(1), {"a", "b"});
-  c.Close("b");
-  for (int i = 0; i < 2; ++i) c.At("a").status.set_steps(i, 100);
-  c.Pass(kStepWindow + absl::Seconds(1), {"a"});
-  EXPECT_EQ(c.Said("slower than the others"), 0);
+  static void Lines(v1::AgentStatus* status, int64_t first, int64_t second) {
+    status->clear_step_rates();
+    status->add_step_rates(first);
+    status->add_step_rates(second);
+  }
+  void Pass(absl::Duration time, const std::vector<std::string>& beating) { c_.Pass(time, beating); }
+
+  Cluster c_{Fixed(2)};
+};
+
+TEST_F(SlowRanks, AreNamedWithTheirNode) {
+  Lines(&c_.At("a").status, 20'000, 20'000);
+  Lines(&c_.At("b").status, 20'000, 1'750);
+  Pass(kSlowFor + 3 * kCompareEvery, {"a", "b"});
+  EXPECT_EQ(
+      c_.Said("slower than the others: rank 3 on node 1 (b) with 105 steps a minute; the median rank makes 1200 "
+              "steps a minute"),
+      1);
+  Pass(kStragglersAgain / 2, {"a", "b"});
+  EXPECT_EQ(c_.Said("slower than the others"), 1);
+}
+
+TEST_F(SlowRanks, HeartbeatsAreComparedWithHeartbeats) {
+  Lines(&c_.At("a").status, 20'000, 20'000);
+  for (const char* name : {"a", "b"}) c_.At(name).status.add_touch_rates(1'000);
+  Pass(kSlowFor + 3 * kCompareEvery, {"a", "b"});
+  EXPECT_EQ(c_.Said("slower than the others"), 0);
+  c_.At("b").status.set_touch_rates(0, 90);
+  Pass(kSlowFor + 3 * kCompareEvery, {"a", "b"});
+  EXPECT_EQ(c_.Said("slower than the others: rank 2 on node 1 (b) with 5.4 heartbeats a minute"), 1);
+}
+
+TEST_F(SlowRanks, ANodeThatIsNotHeardIsNotCompared) {
+  Lines(&c_.At("a").status, 20'000, 20'000);
+  Lines(&c_.At("b").status, 20'000, 1'000);
+  for (const char* name : {"a", "b"}) c_.Apply(name);
+  c_.Close("b");
+  Pass(kSlowFor + 3 * kCompareEvery, {"a"});
+  EXPECT_EQ(c_.Said("slower than the others"), 0);
+}
+
+TEST_F(SlowRanks, OfManyAFewAreNamed) {
+  Cluster c(Fixed(2));
+  c.Join("a", 0);
+  c.At("a").status.set_slots(40);
+  c.Say("a");
+  c.Join("b", 1);
+  for (const char* name : {"a", "b"}) c.Apply(name);
+  for (int rank = 0; rank < 40; ++rank) c.At("a").status.add_step_rates(rank < 12 ? 10 : 1'000);
+  c.Pass(kSlowFor + 3 * kCompareEvery, {"a", "b"});
+  EXPECT_EQ(c.Said("rank 7 on node 0 (a) with 0.6 steps a minute and 4 more; the median"), 1);
 }
 
 }  // namespace

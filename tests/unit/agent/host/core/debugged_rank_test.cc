@@ -27,8 +27,8 @@ DebuggedRank Debugpy(int rank) {
   return debugged;
 }
 
-std::string Why(const DebuggedRank& debugged, bool keyboard, bool port_is_free) {
-  const auto found = FindUndebuggable(debugged, SecondNode(), kSlots, keyboard, port_is_free);
+std::string Why(const DebuggedRank& debugged, bool keyboard, const std::string& no_port = "") {
+  const auto found = FindUndebuggable(debugged, SecondNode(), kSlots, keyboard, no_port);
   return found ? found->why : "";
 }
 
@@ -40,30 +40,31 @@ TEST(DebuggedRankTest, OneNodeRunsTheRank) {
 }
 
 TEST(DebuggedRankTest, PdbNeedsTheKeyboardOnItsNodeOnly) {
-  EXPECT_EQ(Why(Pdb(3), true, true), "");
-  EXPECT_EQ(Why(Pdb(3), false, true),
-            "--debug 3: pdb needs a terminal, and standard input of n1 is none with muster in its foreground; for "
-            "debugpy give --debug 3:PORT");
-  EXPECT_EQ(Why(Pdb(1), false, true), "") << "another node's";
-  EXPECT_EQ(Why(Debugpy(3), false, true), "");
+  EXPECT_EQ(Why(Pdb(3), true), "");
+  EXPECT_EQ(
+      Why(Pdb(3), false),
+      "--debug 3: pdb needs a terminal as standard input and output, with muster in its foreground, and n1 has "
+      "none; for debugpy give --debug 3:PORT");
+  EXPECT_EQ(Why(Pdb(1), false), "") << "another node's";
+  EXPECT_EQ(Why(Debugpy(3), false), "");
   DebuggedRank of_local = Pdb(3);
   of_local.keyboard_is_elsewhere = true;
-  EXPECT_EQ(Why(of_local, false, true), "");
+  EXPECT_EQ(Why(of_local, false), "");
 }
 
 TEST(DebuggedRankTest, DebugpyNeedsAFreePortOnItsNodeOnly) {
-  EXPECT_EQ(Why(Debugpy(3), true, false),
+  EXPECT_EQ(Why(Debugpy(3), true, "is in use; choose another"),
             "--debug 3:5678: port 5678 of 127.0.0.1 on n1 is in use; choose another");
-  EXPECT_EQ(Why(Debugpy(4), true, false), "");
-  EXPECT_EQ(FindUndebuggable(Debugpy(3), SecondNode(), kSlots, true, false)->local_rank, 1);
+  EXPECT_EQ(Why(Debugpy(4), true, "is in use"), "");
+  EXPECT_EQ(FindUndebuggable(Debugpy(3), SecondNode(), kSlots, true, "is in use")->local_rank, 1);
 }
 
 TEST(DebuggedRankTest, ARankThatTheJobLacksFailsOnEveryNode) {
-  EXPECT_EQ(Why(Debugpy(6), true, true), "--debug 6:5678: the job has 6 workers: expected a rank, 0 to 5");
-  EXPECT_EQ(FindUndebuggable(Debugpy(6), SecondNode(), kSlots, true, true)->local_rank, 0);
+  EXPECT_EQ(Why(Debugpy(6), true), "--debug 6:5678: the job has 6 workers: expected a rank, 0 to 5");
+  EXPECT_EQ(FindUndebuggable(Debugpy(6), SecondNode(), kSlots, true, "")->local_rank, 0);
   v1::Round alone;
   alone.set_world_size(1);
-  EXPECT_EQ(FindUndebuggable(Pdb(1), alone, 1, true, true)->why,
+  EXPECT_EQ(FindUndebuggable(Pdb(1), alone, 1, true, "")->why,
             "--debug 1: the job has 1 worker: expected a rank, 0");
 }
 

@@ -100,17 +100,17 @@ TEST(LastCommandTest, TheNodeThatTheVerdictNamesRunsIt) {
   EXPECT_EQ(FinishOf(Verdict(7, "h1")).last_command, LastCommand::kNone);
 }
 
-TEST(HostExitTest, OneNodeEndsTheJobIfTheVerdictNamesOne) {
+TEST(HostExitTest, OneNodeTellsAllIfTheVerdictNamesOne) {
   v1::Exit exit = MusterExit(1, "a worker failed");
-  EXPECT_TRUE(FinishOf(exit).ends_the_job) << "without a verdict";
+  EXPECT_TRUE(FinishOf(exit).tells_all) << "without a verdict";
   exit.mutable_verdict()->set_exit_code(1);
-  EXPECT_TRUE(FinishOf(exit).ends_the_job) << "no node is known";
+  EXPECT_TRUE(FinishOf(exit).tells_all) << "no node is known";
   exit.mutable_verdict()->set_closing_host("h0");
-  EXPECT_TRUE(FinishOf(exit).ends_the_job);
+  EXPECT_TRUE(FinishOf(exit).tells_all);
   exit.mutable_verdict()->set_closing_host("h1");
-  EXPECT_FALSE(FinishOf(exit).ends_the_job);
-  exit.set_alone(true);
-  EXPECT_TRUE(FinishOf(exit).ends_the_job) << "the one that is named may be lost, with the coordinator";
+  EXPECT_FALSE(FinishOf(exit).tells_all);
+  exit.set_tells_all(true);
+  EXPECT_TRUE(FinishOf(exit).tells_all) << "it has served the coordinator, or is alone";
   EXPECT_EQ(FinishOf(exit).last_command, LastCommand::kNone);
 }
 

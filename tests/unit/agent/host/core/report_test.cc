@@ -377,7 +377,7 @@ v1::RoundId Number(uint64_t number) {
 // On a node that does not end the job, and that was node `node_rank` of the round that failed.
 JobEnd EndOnNode(int node_rank) {
   JobEnd end = End();
-  end.ends_the_job = false;
+  end.tells_all = false;
   *end.last.mutable_id() = *Cause(&end)->mutable_round() = Number(3);
   end.last.set_node_rank(node_rank);
   return end;
@@ -388,8 +388,15 @@ TEST(ReportOnConcerned, TheNodeThatEndsTheJobAndTheFailingOnePrintTheWholeReport
   EXPECT_TRUE(PrintsWholeReport(EndOnNode(2), ReportOn::kAll));
   EXPECT_TRUE(PrintsWholeReport(EndOnNode(1), ReportOn::kConcerned));
   JobEnd last = EndOnNode(2);
-  last.ends_the_job = true;
+  last.tells_all = true;
   EXPECT_TRUE(PrintsWholeReport(last, ReportOn::kConcerned));
+}
+
+TEST(ReportOnConcerned, ANodeThatWasNoMemberIsNotNode0) {
+  JobEnd end = EndOnNode(1);
+  Cause(&end)->set_node_rank(0);
+  end.last.clear_node_rank();
+  EXPECT_FALSE(PrintsWholeReport(end, ReportOn::kConcerned));
 }
 
 TEST(ReportOnConcerned, ANodeRankOfAnotherRoundIsNotTheFailingNode) {
@@ -432,6 +439,12 @@ TEST(BriefReport, PrefersTheMessageOfTheWorkerToItsOutput) {
   EXPECT_TRUE(Has(BriefReport(end, "").cause, "(pid: 4709): ValueError: x"));
   Cause(&end)->set_error_text("\x1b[31mout of memory\n");
   EXPECT_TRUE(Has(BriefReport(end, "").cause, "(pid: 4709): out of memory"));
+}
+
+TEST(BriefReport, ANodeThatCannotStartHasNoRank) {
+  JobEnd end = EndOnNode(2);
+  Cause(&end)->clear_round();
+  EXPECT_TRUE(Has(BriefReport(end, "").cause, "the first failure: gpu-08 (node 1), exitcode 7"));
 }
 
 TEST(BriefReport, IsEmptyWithoutAFailedWorker) {

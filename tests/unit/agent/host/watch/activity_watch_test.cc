@@ -22,7 +22,9 @@ class ActivityWatchTest : public testing::Test {
     for (int local_rank = 0; local_rank < 2; ++local_rank) {
       bytes_.push_back(std::make_shared<std::atomic<uint64_t>>(0));
       workers_.push_back(
-          {.local_rank = local_rank, .pid = getpid(), .files = {File(local_rank)}, .output = {bytes_.back()}});
+          {.local_rank = local_rank,
+           .pid = getpid(),
+           .streams = {{.source = StepSource::kErr, .file = File(local_rank), .bytes = bytes_.back()}}});
     }
   }
   std::string File(int local_rank) const { return folder_ / ("heartbeat-" + std::to_string(local_rank)); }
@@ -48,7 +50,7 @@ class ActivityWatchTest : public testing::Test {
   EventLoop loop_;
   EventLoop::TimerId timer_ = 0;
   std::set<int> signs_;
-  StepsSeen steps_;
+  std::vector<StepSeen> steps_;
   TestFolder folder_;
   std::vector<ByteCount> bytes_;
   std::vector<ActivityWatch::Worker> workers_;
@@ -58,7 +60,7 @@ class ActivityWatchTest : public testing::Test {
                               signs_ = local_ranks;
                               loop_.Stop();
                             },
-                        .stepped = [this](const StepsSeen& seen) { steps_ = seen; }}};  // after that
+                        .stepped = [this](const std::vector<StepSeen>& seen) { steps_ = seen; }}};  // after that
 };
 
 TEST_F(ActivityWatchTest, OutputIsASignOfItsWorker) {
@@ -91,28 +93,38 @@ TEST_F(ActivityWatchTest, WhatAWorkerWritesOnATerminalIsASign) {
 }
 
 TEST_F(ActivityWatchTest, TheNewestNumberInItsLinesIsAWorkersStep) {
-  workers_[1].lines = {std::make_shared<OutputTail>(), std::make_shared<OutputTail>()};
+  workers_[1].streams[0].lines = std::make_shared<OutputTail>();
+  // Of a stream that is silent now an old number does not count.
+  workers_[1].streams.push_back({.source = StepSource::kOut,
+                                 .bytes = std::make_shared<std::atomic<uint64_t>>(0),
+                                 .lines = std::make_shared<OutputTail>()});
+  workers_[1].streams[1].lines->Feed("resumed from step 5000\n");
   watch_.BeginRound(workers_, "");
   SignsOf([&] {
-    workers_[1].lines[1]->Feed("step 7\nstep 8\n");
+    workers_[1].streams[0].lines->Feed("step 7\nstep 8\n");
     *bytes_[1] += 1;
   });
-  EXPECT_EQ(steps_.numbers, (std::map<int, int64_t>{{1, 8}}));
+  ASSERT_EQ(steps_.size(), 1u);
+  EXPECT_EQ(steps_[0].local_rank, 1);
+  EXPECT_EQ(steps_[0].source, StepSource::kErr);
+  EXPECT_EQ(steps_[0].number, 8);
 }
 
 TEST_F(ActivityWatchTest, LinesInAFileHaveStepsToo) {
   watch_.BeginRound(workers_, "");
   SignsOf([&] { std::ofstream(File(0), std::ios::app) << "step 9\n"; });
-  EXPECT_EQ(steps_.numbers, (std::map<int, int64_t>{{0, 9}}));
-  EXPECT_TRUE(steps_.touched.empty());
+  ASSERT_EQ(steps_.size(), 1u);
+  EXPECT_EQ(steps_[0].source, StepSource::kErr);
+  EXPECT_EQ(steps_[0].number, 9);
 }
 
 TEST_F(ActivityWatchTest, ATouchOfTheHeartbeatFileIsAStep) {
-  workers_[0].files.clear();
+  workers_[0].streams.clear();
   workers_[0].heartbeat = File(0);
   watch_.BeginRound(workers_, "");
   EXPECT_EQ(SignsOf([&] { Touch(File(0)); }), std::set<int>({0}));
-  EXPECT_EQ(steps_.touched, std::set<int>({0}));
+  ASSERT_EQ(steps_.size(), 1u);
+  EXPECT_EQ(steps_[0].source, StepSource::kHeartbeat);
 }
 
 TEST_F(ActivityWatchTest, AnEarlierRoundsFilesAreForgotten) {
