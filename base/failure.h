@@ -8,10 +8,10 @@
 
 namespace muster {
 
-// Whether the worker never executed anything, because the machine could not make its process, or not in time. Then
-// the exit code is muster's own: no worker chose it.
+// Whether the worker never executed anything, because the machine could not make its process, or not in time, or
+// an option turned out to be wrong. Then the exit code is muster's own: no worker chose it.
 inline bool WasNeverStarted(const v1::Failure& failure) {
-  return failure.pid() == 0 && failure.exit_code() == kExitFault;
+  return failure.pid() == 0 && (failure.exit_code() == kExitFault || failure.exit_code() == kExitUsage);
 }
 
 // How the worker ended, after its name: "exited with code 7", "was killed (SIGKILL)".

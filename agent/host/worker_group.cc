@@ -185,6 +185,8 @@ absl::StatusOr<pid_t> WorkerGroup::SpawnWorker(const v1::Round& round, int local
   if (!GetsStdin(plan_->stdin_rule, rank, slots_, HasKeyboard())) {
     command.stdin_fd = null_.get();
     without_input_.insert(local_rank);
+    // The keyboard is another rank's by choice: breakpoint() passes here instead of ending the worker.
+    if (plan_->stdin_rule.kind == StdinRule::kRank) command.environment.emplace("PYTHONBREAKPOINT", "0");
   }
   ASSIGN_OR_RETURN(const WorkerOutput::Descriptors output, output_.Open(local_rank));
   // pdb shows its prompt where its keyboard is, whatever becomes of the output of other workers.

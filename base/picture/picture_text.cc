@@ -62,9 +62,13 @@ std::string Doing(const RankPicture& rank) {
 }
 
 // Begins with a separator, or is empty.
+std::string InKernel(const RankPicture& rank) {
+  return rank.ended || rank.waits_in.empty() ? "" : absl::StrCat(", in ", rank.waits_in, " of the kernel");
+}
+
+// The same.
 std::string WaitAndMissing(const RankPicture& rank) {
-  std::string text;
-  if (!rank.waits_in.empty()) absl::StrAppend(&text, ", in ", rank.waits_in, " of the kernel");
+  std::string text = InKernel(rank);
   if (!rank.missing.empty()) absl::StrAppend(&text, " (", rank.missing, ")");
   return text;
 }
@@ -98,8 +102,17 @@ std::string InStack(const PythonThread& thread) {
 // Ranks with the same answer stand at the same place.
 std::string PlaceOf(const RankPicture& rank) {
   const PythonThread* const main = MainThread(rank);
-  if (main == nullptr) return IsUnusual(rank.state) || rank.busy_percent ? Doing(rank) : "";
-  return absl::StrCat(InStack(*main), IsUnusual(rank.state) ? DescribeState(rank.state) : "");
+  if (main != nullptr) return absl::StrCat(InStack(*main), IsUnusual(rank.state) ? DescribeState(rank.state) : "");
+  if (IsUnusual(rank.state)) return Doing(rank);
+  if (!rank.busy_percent) return "";
+  // Of one that computes, where it was in the kernel at that moment says nothing.
+  return absl::StrCat(Doing(rank), *rank.busy_percent < kBusyPercent ? InKernel(rank) : "");
+}
+
+// "it waits" of several ranks: "each waits".
+std::string OfEach(const std::string& where) {
+  constexpr absl::string_view kIt = "it ";
+  return absl::StartsWith(where, kIt) ? absl::StrCat("each ", where.substr(kIt.size())) : where;
 }
 
 std::string Ranks(const RankGroup& group) {
@@ -168,7 +181,7 @@ std::vector<std::string> PictureLines(const std::vector<RankPicture>& ranks) {
   size_t room = most - shown - (shown < groups.size() ? 1 : 0);
   for (size_t i = 0; i < shown; ++i) {
     const RankGroup& group = groups[i];
-    lines.push_back(absl::StrCat(Ranks(group), ": ", group.where));
+    lines.push_back(absl::StrCat(Ranks(group), ": ", group.ranks.size() > 1 ? OfEach(group.where) : group.where));
     const PythonThread* const main = MainThread(*group.ranks[0]);
     if (main == nullptr) continue;
     // A fair part each, so that a deep stack leaves the next group something.

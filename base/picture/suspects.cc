@@ -42,7 +42,10 @@ Suspects FindSuspects(const std::vector<RankPicture>& ranks) {
   Suspects suspects;
   for (const RankGroup& group : groups) {
     if (group.ranks.size() > groups.front().ranks.size()) break;
-    for (const RankPicture* rank : group.ranks) suspects.ranks.push_back(rank->rank);
+    for (const RankPicture* rank : group.ranks) {
+      suspects.ranks.push_back(rank->rank);
+      suspects.is_weak |= MainThread(*rank) == nullptr;
+    }
   }
   std::sort(suspects.ranks.begin(), suspects.ranks.end());
   const size_t others = ranks.size() - suspects.ranks.size();

@@ -13,6 +13,7 @@ struct Suspects {
   std::vector<int> ranks;  // sorted; empty: none differs from the others
   std::string why;         // a clause: "it is stopped", "they stand elsewhere than the other 6"
   bool by_state = false;   // which names the state of their processes
+  bool is_weak = false;    // without their stacks: what the kernel says of two waits may differ by chance
 };
 
 // The first of these that is true of some ranks, but not of all: they have ended; they are stopped; the kernel

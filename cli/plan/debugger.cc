@@ -14,12 +14,16 @@ namespace {
 constexpr char kPdb[] = R"(def main():
     import pdb, sys, traceback
     class Debugger(pdb.Pdb):
+        def set_quit(self):
+            quits.append(self)
+            super().set_quit()
         def run(self, *args, **kwargs):
             sys.argv += arguments
             arguments.clear()
+            sys.modules['__main__'].__dict__.setdefault('__spec__', None)
             try:
                 super().run(*args, **kwargs)
-                if not self._user_requested_quit:
+                if not quits:
                     code[0] = 0
             except pdb.Restart:
                 raise
@@ -32,6 +36,7 @@ constexpr char kPdb[] = R"(def main():
                 self.interaction(None, sys.exc_info()[2])
             self._user_requested_quit = True
     code = ['pdb was quit: this worker has failed']
+    quits = []  # also at a breakpoint(), which has a debugger of its own
     of_pdb = 3 if sys.argv[1] == '-m' else 2
     arguments = sys.argv[of_pdb:]
     del sys.argv[of_pdb:]

@@ -78,6 +78,7 @@ void Hang::BeginRound(BootTime now) {
   judge.BeginRound();
   running = 0;
   running_since = now;
+  cold_is_said = false;
   Dismiss();
 }
 
@@ -133,6 +134,14 @@ std::string DescribeSilence(const Job& job) {
                       " (--hang-timeout)");
 }
 
+std::string DescribeColdSilence(const Job& job) {
+  const StallJudge& judge = job.hang.judge;
+  return absl::StrCat("no worker has shown a sign of life for ", muster::FormatDuration(judge.warm_limit()),
+                      ", but few have been seen in this round so far: it may be silent for ",
+                      muster::FormatDuration(judge.limit()),
+                      " (--hang-timeout); kill -USR2 to a node's muster shows where its workers stand");
+}
+
 bool AllHaveAnswered(const Job& job) {
   return std::all_of(job.hosts.begin(), job.hosts.end(),
                      [&job](const auto& entry) { return !Runs(entry.second) || HasAnswered(job, entry.second); });
@@ -159,7 +168,7 @@ Finding FindHung(const Job& job) {
   Finding finding;
   finding.lines = PictureLines(ranks);
   const std::optional<int> suspect = FirstLive(job, ranks, suspects.ranks);
-  finding.is_sure = suspect && suspects.ranks.size() == 1;
+  finding.is_sure = suspect && suspects.ranks.size() == 1 && !suspects.is_weak;
   finding.rank = suspect ? *suspect : FirstLive(job, ranks, NumbersOf(ranks)).value_or(LowestRunning(job));
   if (suspects.ranks.empty()) {
     finding.why = absl::StrCat(DescribeSilence(job), "; no rank differs from the others");

@@ -53,7 +53,8 @@ struct Hang {
   uint64_t questions;     // asked so far; kept
   uint64_t question = 0;  // the open one; 0: none is
   BootTime asked_at = absl::InfinitePast();
-  bool is_said = false;  // what the nodes answered
+  bool is_said = false;       // what the nodes answered
+  bool cold_is_said = false;  // that this round may still be silent
   std::optional<v1::Hang> sentence;
   BootTime sentenced_at = absl::InfinitePast();
 };
@@ -62,6 +63,8 @@ struct Hang {
 Silence SilenceOf(BootTime now, absl::Duration freshness, const Job& job);
 
 std::string DescribeSilence(const Job& job);
+// The round is silent, but it may still be: nothing is done.
+std::string DescribeColdSilence(const Job& job);
 
 // Whether all members that run workers have answered the open question.
 bool AllHaveAnswered(const Job& job);

@@ -19,9 +19,12 @@ bool StallJudge::OnReports(absl::Duration silence, int signs) {
 
 void StallJudge::Learn(absl::Duration silence) { learned_ = std::max(learned_, silence); }
 
+absl::Duration StallJudge::warm_limit() const {
+  return given_.value_or(std::max(kLeastLearned, learned_ * kLearnedFactor));
+}
+
 absl::Duration StallJudge::limit() const {
-  const absl::Duration warm = given_.value_or(std::max(kLeastLearned, learned_ * kLearnedFactor));
-  return is_warm() ? warm : std::max(warm, kWarmUpLimit);
+  return is_warm() ? warm_limit() : std::max(warm_limit(), kWarmUpLimit);
 }
 
 }  // namespace muster::rendezvous

@@ -315,6 +315,8 @@ void Coordinator::WatchForHang(BootTime now, Effects* out) {
   if (!*stalls) {
     if (hang.Dismiss())
       Say(Severity::kInfo, "the workers show signs of life again", out, {.event = events::kHang});
+    if (hang.judge.is_cold_silence() && !std::exchange(hang.cold_is_said, true))
+      Say(Severity::kInfo, DescribeColdSilence(job_), out, {.event = events::kHang});
     return;
   }
   if (hang.is_said) return;
@@ -342,7 +344,8 @@ void Coordinator::ActOnHang(BootTime now, Effects* out) {
   hang.question = 0;
   Say(Severity::kError, finding.why, out, {.event = events::kHang, .rank = finding.rank, .round = RoundOf(job_)});
   for (const std::string& line : finding.lines) Say(Severity::kInfo, line, out, {.event = events::kPicture});
-  if (job_.options.on_hang == OnHang::kReport) return;
+  if (job_.options.on_hang == OnHang::kReport)
+    return Say(Severity::kWarning, "the job is left as it is (--on-hang report)", out, {.event = events::kHang});
   hang.sentence.emplace();
   *hang.sentence->mutable_round() = job_.greatest.id();
   hang.sentence->set_rank(finding.rank);

@@ -157,6 +157,34 @@ class Pdb(Debugging):
                 self.assertIn(shown, terminal.seen())
                 self.assertNotIn("restarted", terminal.seen())
 
+    def debugged(self, *words, typed=(b"c\n",)):
+        """The exit code of a job whose rank 0 is debugged, and its terminal."""
+        terminal, process = self.start_command([*self.run_of_two(), "--debug", "0", *words])
+        for number, line in enumerate(typed, 1):
+            wait_until("a prompt", lambda: terminal.seen().count("(Pdb)") >= number)
+            terminal.type(line)
+        return process.wait(cluster.LIMIT_S), terminal.seen()
+
+    def test_a_program_keeps_its_options_under_pdb(self):
+        """From Python 3.13 on pdb takes options that follow the program for its own."""
+        script = self.script("import sys\nprint('got', *sys.argv[1:], '.')\n")
+        code, seen = self.debugged(script, "-c", "p 1", "-m", "json", "--help", "--", "x")
+        self.assertEqual(0, code, seen)
+        self.assertEqual(2, seen.count("got -c p 1 -m json --help -- x ."), seen)
+
+    def test_quitting_at_a_breakpoint_is_a_failure(self):
+        script = self.script("import os\nif os.environ['RANK'] == '0':\n    breakpoint()\n    x = 1\n")
+        code, seen = self.debugged(script, typed=(b"c\n", b"q\n"))
+        self.assertEqual(1, code, seen)
+
+    def test_processes_can_be_spawned_under_pdb(self):
+        script = self.script("import multiprocessing\n\n\ndef twice(x):\n    return 2 * x\n\n\nif __name__ == '__main__':\n"
+                             "    with multiprocessing.get_context('spawn').Pool(1) as pool:\n"
+                             "        print('got', pool.map(twice, [21]))\n")
+        code, seen = self.debugged(script)
+        self.assertEqual(0, code, seen)
+        self.assertEqual(2, seen.count("got [42]"), seen)
+
     def test_of_several_nodes_only_its_own_needs_the_keyboard(self):
         first, second = self.two_nodes("--debug", "1", self.script(MEET))
         other = self.popen(first)

@@ -86,7 +86,7 @@ class Picture(ClusterTest):
         node = self.ask(PYTHON, nproc=6, tool=DOES_NOT_END)
         wait_until("the picture", lambda: node.said(r"picture of this node's workers"))
         wait_until("its lines", lambda: node.said(
-            r"6 ranks \(0-5\): it waits.* \(py-spy (?:did not answer within 4s|has not answered)\)"))
+            r"6 ranks \(0-5\): each waits.* \(py-spy (?:did not answer within 4s|has not answered)\)"))
         node.signal(signal.SIGTERM)
         self.assertEqual(75, node.exit_code())
         wait_until("the end of the tools", lambda: not node.job.workers_of(0))

@@ -188,13 +188,24 @@ class Input(OnATerminal):
                 self.assertEqual(0, process.wait(cluster.LIMIT_S))
                 self.assertEqual(2, terminal.seen().count("end 41"))
 
-    def test_breakpoint_without_the_keyboard_is_told_of_stdin(self):
-        program = ["--no-python", sys.executable, "-u", "-c", "import os\nif os.environ['RANK'] == '1': breakpoint()\nx = 1\n"]
+    def test_breakpoint_does_nothing_where_another_rank_was_given_the_keyboard(self):
+        terminal, process = self.start_command([
+            str(cluster.BINARY), "run", "--standalone", "--nproc-per-node", "2", "--stdin", "0", "--no-python",
+            sys.executable, "-u", "-c", "breakpoint()\nprint('end', 41)\n"])
+        wait_until("the debugger's prompt", lambda: "(Pdb)" in terminal.seen())
+        wait_until("the end of the other worker", lambda: "end 41" in terminal.seen())
+        terminal.type(b"c\n")
+        self.assertEqual(0, process.wait(cluster.LIMIT_S))
+        self.assertEqual(2, terminal.seen().count("end 41"))
+
+    def test_who_wants_the_keyboard_in_vain_is_told_of_stdin(self):
+        def program(wants):
+            return ["--no-python", sys.executable, "-u", "-c", f"import os\nif os.environ['RANK'] == '1': {wants}()\nx = 1\n"]
         run = [str(cluster.BINARY), "run", "--standalone", "--nproc-per-node", "2", "--stdin", "0"]
-        terminal, process = self.start_command([*run, *program])
+        terminal, process = self.start_command([*run, *program("input")])
         self.assertEqual(1, process.wait(cluster.LIMIT_S), terminal.seen())
         self.assertIn("if its output ends with bdb.BdbQuit or EOFError, it wanted the keyboard", terminal.seen())
-        done = subprocess.run([*run[:-2], *program], env=cluster.plain_environment(), stdin=subprocess.DEVNULL,
+        done = subprocess.run([*run[:-2], *program("breakpoint")], env=cluster.plain_environment(), stdin=subprocess.DEVNULL,
                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=cluster.LIMIT_S)
         self.assertEqual(1, done.returncode, done.stderr)
         self.assertIn("breakpoint() or input() found no keyboard", done.stderr)

@@ -32,7 +32,9 @@ void Departure::Begin(BootTime now, const LeaveRequest& request, bool has_worker
   Say(by_signal ? Severity::kInfo : Severity::kWarning,
       absl::StrCat(by_signal ? DescribeSignal(request.signal) : request.reason,
                    leave_->cancel() ? ": cancelling the job" : ": leaving the job",
-                   has_workers ? absl::StrCat("; the workers have ", Readable(request.grace), " to exit") : ""),
+                   has_workers ? absl::StrCat("; the workers have ", Readable(request.grace), " to exit",
+                                              leave_->cancel() ? " (again: at once)" : "")
+                               : ""),
       out, {.event = events::kLeaving});
 }
 

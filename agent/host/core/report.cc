@@ -26,6 +26,7 @@ constexpr size_t kMaxRule = 60;        // characters of a separator line, as in 
 constexpr size_t kMaxLastWords = 300;  // bytes of them in a brief report
 constexpr char kNone[] = "<N/A>";
 constexpr char kNoTraceback[] = "not captured; decorate main() with torch's @record";
+constexpr char kInOutput[] = "see the output below; torch's @record on main() would record it whole";
 
 bool HasFailedWorker(const JobEnd& end) {
   return end.verdict && end.verdict->has_root_cause() && end.verdict->exit_code() != 0;
@@ -80,7 +81,8 @@ std::string Indented(const std::string& text, const char* indent) {
 }
 
 std::string Block(int index, const v1::Failure& failure, const absl::TimeZone& zone) {
-  const std::string traceback = Or(Or(failure.callstack(), Message(failure)), kNoTraceback);
+  const std::string traceback =
+      Or(Or(failure.callstack(), Message(failure)), failure.last_output().empty() ? kNoTraceback : kInOutput);
   std::string block = absl::StrCat("[", index, "]:\n", "  time      : ", TimeText(failure, zone), "\n",
                                    "  host      : ", OneLine(failure.host()), " (node ", failure.node_rank(),
                                    ")\n", "  rank      : ", failure.rank(), " (local_rank: ", failure.local_rank(),

@@ -268,6 +268,10 @@ void Spawner::Kill(pid_t pid, int signal) {
   if (Knows(pid)) kill(pid, signal);
 }
 
+void Spawner::KillGroup(pid_t leader) {
+  if (Knows(leader)) kill(-leader, SIGKILL);
+}
+
 std::vector<pid_t> Spawner::LiveWorkers() const {
   std::vector<pid_t> pids;
   for (const auto& [pid, process] : processes_) {

@@ -79,6 +79,8 @@ class Spawner {
   std::set<pid_t> TakeSpared() { return drain_.TakeSpared(); }
   // Signals one process that this class started; no effect once it was reaped.
   void Kill(pid_t pid, int signal);
+  // The same for the process group that it leads, while it lives.
+  void KillGroup(pid_t leader);
 
   bool Knows(pid_t pid) const { return processes_.count(pid) > 0; }
   std::vector<pid_t> LiveWorkers() const;  // those not reaped

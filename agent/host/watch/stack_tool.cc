@@ -72,6 +72,7 @@ StackTool::StackTool(EventLoop* loop, Spawner* spawner, EnvironmentMap environme
 
 StackTool::~StackTool() {
   for (auto& [process, run] : runs_) {
+    spawner_->KillGroup(run->tool);
     loop_->Unwatch(run->out.get());
     loop_->Unwatch(run->err.get());
     loop_->Cancel(run->limit);
@@ -80,7 +81,7 @@ StackTool::~StackTool() {
 
 void StackTool::Ask(pid_t process, const std::string& file, Done done) {
   if (const auto before = runs_.find(process); before != runs_.end()) {
-    spawner_->Kill(before->second->tool, SIGKILL);
+    spawner_->KillGroup(before->second->tool);
     Finish(process, absl::CancelledError("it was asked for again"));
   }
   const auto run = std::make_shared<Run>();
@@ -117,7 +118,7 @@ absl::Status StackTool::Start(const std::shared_ptr<Run>& started, const std::st
   });
   run->limit = loop_->After(kStackLimit, [this, run] {
     run->limit = 0;
-    spawner_->Kill(run->tool, SIGKILL);
+    spawner_->KillGroup(run->tool);
     Finish(run->process, absl::DeadlineExceededError(absl::StrCat(kStackTool, " did not answer within ",
                                                                   absl::FormatDuration(kStackLimit))));
   });

@@ -59,6 +59,39 @@ TEST(WhereIs, WithoutAStackTheKernelsWordCounts) {
             "installed)");
 }
 
+// Without stacks: where each waits in the kernel, all else being the same.
+std::vector<RankPicture> WaitingIn(const std::vector<std::string>& functions) {
+  std::vector<RankPicture> ranks;
+  for (const std::string& function : functions) {
+    RankPicture& rank = ranks.emplace_back();
+    rank.rank = static_cast<int>(ranks.size()) - 1;
+    rank.state = 'S';
+    rank.busy_percent = 0;
+    rank.waits_in = function;
+    rank.missing = "py-spy is not installed";
+  }
+  return ranks;
+}
+
+TEST(Suspects, WithoutStacksTheKernelsFunctionTellsApartAndIsAWeakSign) {
+  const auto ranks = WaitingIn({"futex_do_wait", "futex_do_wait", "futex_do_wait", "hrtimer_nanosleep"});
+  const Suspects suspects = FindSuspects(ranks);
+  EXPECT_THAT(suspects.ranks, ElementsAre(3));
+  EXPECT_TRUE(suspects.is_weak);
+  EXPECT_THAT(PictureLines(ranks),
+              ElementsAre("suspect: rank 3: it stands elsewhere than the other 3",
+                          "rank 3: it waits, in hrtimer_nanosleep of the kernel (py-spy is not installed)",
+                          "3 ranks (0-2): each waits, in futex_do_wait of the kernel (py-spy is not installed)"));
+  EXPECT_TRUE(FindSuspects(WaitingIn({"futex_do_wait", "futex_do_wait"})).ranks.empty());
+}
+
+TEST(Suspects, StacksAreAStrongSign) {
+  const Suspects suspects =
+      FindSuspects({InAllReduce(0), InAllReduce(1), Standing(2, {{"wait", "/job/data.py", 41}})});
+  EXPECT_THAT(suspects.ranks, ElementsAre(2));
+  EXPECT_FALSE(suspects.is_weak);
+}
+
 TEST(WhereBesideState, TheStateIsNotNamedAgain) {
   RankPicture picture = InAllReduce(0);
   picture.state = 'T';

@@ -122,6 +122,22 @@ TEST_F(HangTest, ANodeThatIsCutOffIsNotQuiet) {
   EXPECT_EQ(c_.Told("a").picture(), 0u);
 }
 
+TEST(CoordinatorHang, ASilenceBeforeTheRoundIsWarmIsSaidOnceAndLeftAlone) {
+  Cluster c(Watched());
+  c.Join("a", 0);
+  c.Join("b", 1);
+  for (const char* name : {"a", "b"}) {
+    c.Apply(name);
+    c.At(name).status.set_quiet_ms(absl::ToInt64Milliseconds(absl::Hours(1)));
+  }
+  c.Pass(3 * kLimit, {"a", "b"});
+  EXPECT_EQ(
+      c.Said("no worker has shown a sign of life for 20s, but few have been seen in this round so far: it may be "
+             "silent for 30m"),
+      1);
+  EXPECT_EQ(c.Told("a").picture(), 0u);
+}
+
 // kRunLimit ends the wait for it.
 TEST(CoordinatorHang, WhoeverWaitsForANodeThatHasNotStartedIsNotHung) {
   Cluster c(Watched());

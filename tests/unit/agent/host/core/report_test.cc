@@ -122,7 +122,7 @@ TEST(Report, WithoutACallstackTheLastOutputIsShown) {
   Cause(&end)->set_hint("look there");
   const std::string report = FailureReport(end);
   EXPECT_TRUE(Has(report,
-                  "  traceback : not captured; decorate main() with torch's @record\n"
+                  "  traceback : see the output below; torch's @record on main() would record it whole\n"
                   "  output    : the last lines that it wrote:\n"
                   "    one\n"
                   "    two\n"
