@@ -167,7 +167,7 @@ class OwnLines(cluster.ClusterTest):
         self.assertRegex(job.nodes[0].out(), r"muster: \[coordinator\] starting 4 workers on 2 nodes, round 1", "the agent does so, too")
 
     def test_json_lines_name_place_and_time(self):
-        job = self.cluster(2, plan=[{"after": None, "exit": 3}], options=["--max-restarts", "0", "--log-format", "json"])
+        job = self.cluster(2, plan=[{"after": None, "exit": 3}], options=["--max-restarts", "0", "--log-format", "json", "--report-on", "all"])
         job.start_all()
         self.assertEqual({0: 3, 1: 3}, job.exit_codes())
         for place, node in job.nodes.items():
