@@ -52,9 +52,10 @@ std::vector<WorkerProcess*> Hangs::MembersOf(const RoundKey& round) const {
   return members;
 }
 
-// A round that is not would only be ended after kWarmUpLimit.
+// A round that is not would only be ended after kWarmUpLimit; one that a member has not started, by that.
 bool Hangs::IsWarm(const RoundKey& round) const {
   const std::vector<WorkerProcess*> members = MembersOf(round);
+  if (members.empty() || std::ssize(members) < members.front()->world_size) return false;
   const bool all_go = std::all_of(members.begin(), members.end(), [](const WorkerProcess* worker) {
     return worker->host->alive && Goes(*worker);
   });
