@@ -28,7 +28,7 @@ bool IsHostText(std::string_view text) {
 }
 
 std::string LastLine(std::string_view text) {
-  const size_t end = text.find_last_not_of("\n");
+  const size_t end = text.find_last_not_of('\n');
   if (end == std::string_view::npos) return "";
   const size_t newline = text.rfind('\n', end);
   const size_t begin = newline == std::string_view::npos ? 0 : newline + 1;

@@ -146,7 +146,6 @@ void WorkerOutput::BeginRound(const v1::Round& round, absl::Duration limit) {
 
 absl::StatusOr<WorkerOutput::Descriptors> WorkerOutput::Open(int local_rank) {
   Descriptors descriptors;
-  int* const given[] = {&descriptors.out, &descriptors.err};
   WorkerStreams& streams = streams_[static_cast<size_t>(local_rank)];
   for (size_t i = 0; i < streams.size(); ++i) {
     if (!streams[i].file) streams[i].sink = SinkOf(plan_, local_rank, kStreams[i], /*files=*/false);
@@ -161,8 +160,9 @@ absl::StatusOr<WorkerOutput::Descriptors> WorkerOutput::Open(int local_rank) {
       stream.pipe.Reset(fds[0]);
       stream.worker.Reset(fds[1]);
     }
-    if (stream.worker.valid()) *given[i] = stream.worker.get();
-    if (stream.sink == Sink::kNull && null_.valid()) *given[i] = null_.get();
+    int& given = i == 0 ? descriptors.out : descriptors.err;
+    if (stream.worker.valid()) given = stream.worker.get();
+    if (stream.sink == Sink::kNull && null_.valid()) given = null_.get();
   }
   if (merged) descriptors.out = descriptors.err;
   return descriptors;
