@@ -6,14 +6,9 @@
 namespace muster {
 
 std::string DescribeEnd(const v1::Failure& failure) {
-  const bool is_usage = failure.exit_code() == kExitUsage;  // the options' fault, so its line is all that matters
-  if (WasNeverStarted(failure)) {
-    return absl::StrCat("could not be started", is_usage ? ": " : "", is_usage ? failure.error_text() : "");
-  }
-  if (failure.hung()) {
-    return absl::StrCat(failure.hung_for_all() ? "was ended, because the round hangs" : "hangs, and was ended",
-                        failure.error_text().empty() ? "" : ": ", failure.error_text());
-  }
+  if (WasNeverStarted(failure)) return "could not be started";
+  if (failure.hung())
+    return failure.hung_for_all() ? "was ended, because the round hangs" : "hangs, and was ended";
   if (failure.oom_killed()) return "was killed because memory ran out";
   return failure.has_signal() ? absl::StrCat("was killed (", DescribeSignal(failure.signal()), ")")
                               : absl::StrCat("exited with code ", failure.exit_code());

@@ -94,14 +94,14 @@ void AgentCore::DescribeRound(BootTime now, v1::AgentStatus* status) const {
     last->mutable_primary_ended()->set_age_ms(WireMilliseconds(absl::Ceil(age, absl::Milliseconds(1))));
   }
   status->set_progressed(StartedLast(host_) && host_.progressed());
-  if (StartedLast(host_) && host_.has_quiet_ms()) status->set_quiet_ms(host_.quiet_ms());
+  status->set_learned_silence_ms(host_.learned_silence_ms());
   if (StartedLast(host_)) {
+    if (host_.has_quiet_ms()) status->set_quiet_ms(host_.quiet_ms());
     status->set_signs(host_.signs());
     *status->mutable_step_rates() = host_.step_rates();
     *status->mutable_touch_rates() = host_.touch_rates();
+    if (host_.has_picture()) *status->mutable_picture() = host_.picture();
   }
-  status->set_learned_silence_ms(host_.learned_silence_ms());
-  if (StartedLast(host_) && host_.has_picture()) *status->mutable_picture() = host_.picture();
   status->set_outcome(StartedLast(host_) ? host_.outcome() : v1::OUTCOME_TOLD);
   if (StartedLast(host_) && host_.has_failure()) {
     *status->mutable_failure() = host_.failure();

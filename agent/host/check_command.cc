@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/io/owned_fd.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 
 namespace muster::host {
 absl::Status CheckCommand::Start(const std::string& name, const std::string& command,
@@ -34,9 +35,6 @@ absl::Status CheckCommand::Start(const std::string& name, const std::string& com
   return absl::OkStatus();
 }
 
-std::string CheckCommand::LastLine() const {
-  const std::string last = tail_ == nullptr ? "" : tail_->Last();
-  return last.substr(last.rfind('\n') + 1);
-}
+std::string CheckCommand::LastLine() const { return tail_ == nullptr ? "" : muster::LastLine(tail_->Last()); }
 
 }  // namespace muster::host

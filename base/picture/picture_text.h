@@ -30,9 +30,9 @@ struct RankGroup {
   std::vector<const RankPicture*> ranks;  // by rank
 };
 
-// By their Python stacks, or else by whether they compute or wait: not by what the kernel says of one moment,
-// unless it stops or holds them. The smallest group first; of equal ones that with the lowest rank. Refers to
-// `ranks`.
+// By their Python stacks. Else by whether they compute or wait, and those that wait by the function of the kernel
+// in which they do; or by their state, if the kernel stops or holds them. The smallest group first; of equal ones
+// that with the lowest rank. Refers to `ranks`.
 std::vector<RankGroup> GroupByPlace(const std::vector<RankPicture>& ranks);
 
 // At most kMaxPictureLines lines: a line for each group, those of suspects first, and the stack of the first rank

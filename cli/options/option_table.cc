@@ -219,10 +219,8 @@ const std::vector<OptionSpec>& RunOptions() {
        "Silence of all workers after which the job hangs: muster shows where each rank stands, and ends the one "
        "that is most likely the reason. A sign of life is output, a touch of the progress file or of the worker's "
        "MUSTER_HEARTBEAT_FILE, or a checkpoint being written. Until signs have come for about that time, silence "
-       "may "
-       "last 30 minutes. auto: ten times the longest silence so far, and at least 30m. Give it on all nodes and "
-       "on "
-       "a separate coordinator.",
+       "may last 30 minutes. auto: ten times the longest silence so far, and at least 30m. Give it on all nodes "
+       "and on a separate coordinator.",
        IntoConfig(SetHangTimeout, Limited(ParseHangTimeout, FromTo(kHangTimeouts)), "off")},
       {"on-hang", "restart|stop|report", kTimes, kJob,
        "What follows a hang: a restart within --max-restarts, the end of the job, or nothing but the report.",

@@ -47,8 +47,7 @@ std::string Until(const std::string& what, BootTime at, BootTime now, const std:
 
 const Host* HostOf(const Job& job, int rank) {
   for (const auto& [id, host] : job.hosts) {
-    const int first = host.part.round.first_rank();
-    if (host.part.in_round && rank >= first && rank < first + host.part.workers) return &host;
+    if (host.HasRank(rank)) return &host;
   }
   return nullptr;
 }

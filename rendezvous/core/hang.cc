@@ -29,10 +29,8 @@ bool HasAnswered(const Job& job, const Host& host) {
 
 // Whether it is a rank of a member whose workers have not all ended.
 bool MayBeEnded(const Job& job, int rank) {
-  return std::any_of(job.hosts.begin(), job.hosts.end(), [rank](const auto& entry) {
-    const Part& part = entry.second.part;
-    return Runs(entry.second) && rank >= part.round.first_rank() && rank < part.round.first_rank() + part.workers;
-  });
+  return std::any_of(job.hosts.begin(), job.hosts.end(),
+                     [rank](const auto& entry) { return Runs(entry.second) && entry.second.HasRank(rank); });
 }
 
 int LowestRunning(const Job& job) {
@@ -191,12 +189,11 @@ std::optional<SeenFailure> FailureOfHang(const Job& job) {
   seen.failure.set_signal(SIGKILL);
   seen.failure.set_error_text(job.hang.sentence->why());
   for (const auto& [id, host] : job.hosts) {
-    const int first = host.part.round.first_rank();
-    if (!host.part.in_round || rank < first || rank >= first + host.part.workers) continue;
+    if (!host.HasRank(rank)) continue;
     seen.host_id = id;
     seen.failure.set_host(Foreign(host.status.hostname()));
     seen.failure.set_node_rank(host.part.round.node_rank());
-    seen.failure.set_local_rank(rank - first);
+    seen.failure.set_local_rank(rank - host.part.round.first_rank());
   }
   return seen;
 }

@@ -74,7 +74,7 @@ std::vector<RankPicture> PicturesOf(const Job& job);
 
 struct Finding {
   int rank = 0;                    // to end: the first suspect that lives, else the lowest rank that does
-  bool is_sure = false;            // it is the only suspect
+  bool is_sure = false;            // it is the only suspect, and no weak one
   std::string why;                 // a sentence
   std::vector<std::string> lines;  // for the log
 };

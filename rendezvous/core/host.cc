@@ -133,6 +133,11 @@ bool Host::HasAppliedRelease(const v1::Epoch& epoch) const {
 
 // ---- texts --------------------------------------------------------------------------------------------------
 
+bool Host::HasRank(int rank) const {
+  const int first = part.round.first_rank();
+  return part.in_round && rank >= first && rank < first + part.workers;
+}
+
 std::string Host::Name() const {
   return absl::StrCat("node ", part.round.node_rank(), " (", status.hostname(), ")");
 }

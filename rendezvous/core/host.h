@@ -117,6 +117,7 @@ struct Host {
   bool IsCurrent(const v1::Epoch& epoch) const;
   bool HasAppliedRelease(const v1::Epoch& epoch) const;
 
+  bool HasRank(int rank) const;   // of the present round, as a member
   std::string Name() const;       // as a member of a round: "node 2 (worker-2)"
   std::string WhyItLeft() const;  // "asked to leave", with the reason that it reports
 };

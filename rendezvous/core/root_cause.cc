@@ -125,7 +125,11 @@ int ExitCodeOf(const v1::Failure& failure) {
 }
 
 std::string DescribeFailure(const v1::Failure& failure) {
-  return absl::StrCat("rank ", failure.rank(), " on ", failure.host(), " ", DescribeEnd(failure));
+  // Of these two, how the worker ended says nothing without the text.
+  const bool is_usage = WasNeverStarted(failure) && failure.exit_code() == kExitUsage;
+  const bool needs_text = (failure.hung() || is_usage) && !failure.error_text().empty();
+  return absl::StrCat("rank ", failure.rank(), " on ", failure.host(), " ", DescribeEnd(failure),
+                      needs_text ? ": " : "", needs_text ? failure.error_text() : "");
 }
 
 }  // namespace muster::rendezvous

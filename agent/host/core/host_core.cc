@@ -236,7 +236,7 @@ void HostCore::MaybeStart(BootTime now, const v1::Round& round, Effects* out) {
   round_.Start(now, round);
   lease_.UpdateKernelTimer(round_.can_be_stopped(), out);
   hang_watch_.BeginRound(now, round, options_.config.slots());
-  steps_.BeginRound(options_.config.slots());
+  if (options_.config.hang_timeout_ms() != 0) steps_.BeginRound(options_.config.slots());  // else nobody looks
   history_.OnStart(now, round.id().number());
   out->push_back(SpawnWorkers{round});
   SendStatus(out);

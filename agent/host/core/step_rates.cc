@@ -16,7 +16,7 @@ namespace {
 constexpr std::array<std::string_view, 4> kWords = {"step", "iter", "iteration", "batch"};
 constexpr size_t kMostBetween = 3;  // characters beside spaces between a word and its number: "=", ": [", "/"
 constexpr size_t kMaxDigits = 15;
-constexpr int64_t kPeriodS = 1000;  // for which rates are told
+constexpr int64_t kPeriodS = 1000;  // a rate is the number of steps in so many seconds
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
@@ -128,22 +128,24 @@ void StepRates::OnEnded(int local_rank) {
   if (Worker* const worker = Find(local_rank)) *worker = {};
 }
 
-std::vector<int64_t> StepRates::ByLines() const {
+template <typename Rate>
+std::vector<int64_t> StepRates::ByRank(Rate rate_of) const {
   std::vector<int64_t> rates;
-  for (const auto& [out, err, heartbeat] : workers_) {
+  for (const Worker& worker : workers_) {
     if (rates.size() == kMaxRanksSent) break;
-    rates.push_back(std::max(out.In1000Seconds(now_), err.In1000Seconds(now_)));
+    rates.push_back(rate_of(worker));
   }
   return rates;
 }
 
+std::vector<int64_t> StepRates::ByLines() const {
+  return ByRank([this](const Worker& worker) {
+    return std::max(RateOf(worker, StepSource::kOut), RateOf(worker, StepSource::kErr));
+  });
+}
+
 std::vector<int64_t> StepRates::ByTouches() const {
-  std::vector<int64_t> rates;
-  for (const Worker& worker : workers_) {
-    if (rates.size() == kMaxRanksSent) break;
-    rates.push_back(worker[static_cast<size_t>(StepSource::kHeartbeat)].In1000Seconds(now_));
-  }
-  return rates;
+  return ByRank([this](const Worker& worker) { return RateOf(worker, StepSource::kHeartbeat); });
 }
 
 }  // namespace muster::host

@@ -67,6 +67,11 @@ class StepRates {
  private:
   using Worker = std::array<StepRate, 3>;  // by source
   Worker* Find(int local_rank);
+  template <typename Rate>
+  std::vector<int64_t> ByRank(Rate rate_of) const;
+  int64_t RateOf(const Worker& worker, StepSource source) const {
+    return worker[static_cast<size_t>(source)].In1000Seconds(now_);
+  }
 
   std::vector<Worker> workers_;  // empty: no round
   BootTime now_ = absl::InfinitePast();

@@ -26,6 +26,22 @@ SeenFailure Signal(int rank, int signal, double at) {
   return seen;
 }
 
+TEST(DescribeFailure, SaysWhyWhereTheEndAloneDoesNot) {
+  SeenFailure seen = Signal(3, 6, 0);
+  seen.failure.set_host("b");
+  seen.failure.set_error_text("no sign of life");
+  EXPECT_EQ(DescribeFailure(seen.failure), "rank 3 on b was killed (SIGABRT)") << seen.failure.DebugString();
+  seen.failure.set_hung(true);
+  EXPECT_EQ(DescribeFailure(seen.failure), "rank 3 on b hangs, and was ended: no sign of life");
+  seen.failure.set_hung_for_all(true);
+  EXPECT_EQ(DescribeFailure(seen.failure), "rank 3 on b was ended, because the round hangs: no sign of life");
+  v1::Failure wrong_option;
+  wrong_option.set_host("b");
+  wrong_option.set_exit_code(64);
+  wrong_option.set_error_text("--debug 9: no such rank");
+  EXPECT_EQ(DescribeFailure(wrong_option), "rank 0 on b could not be started: --debug 9: no such rank");
+}
+
 TEST(FirstCause, IsTheEarliestFailureBeforeOurSignal) {
   SeenFailure echo = Code(0, 9, 1);
   echo.failure.set_after_our_signal(true);

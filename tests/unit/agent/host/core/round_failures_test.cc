@@ -56,6 +56,14 @@ TEST_F(RoundFailuresTest, SuccessIsNoFailure) {
   EXPECT_TRUE(effects_.empty());
 }
 
+TEST_F(RoundFailuresTest, WhyAHungWorkerWasEndedIsSaidOnce) {
+  Ending ending{.by_signal = true, .number = SIGABRT, .error_text = "no worker has shown a sign of life for 5m"};
+  ending.hung = Ending::Hung::kSuspect;
+  EXPECT_TRUE(End(1, absl::Seconds(3), ending));
+  EXPECT_EQ(AllOf<Note>(effects_).back().text,
+            "worker rank 5 (pid 71) hangs, and was ended: no worker has shown a sign of life for 5m");
+}
+
 TEST_F(RoundFailuresTest, TheFirstFailureIsTheCause) {
   EXPECT_TRUE(End(1, absl::Seconds(3), Code(7)));
   ASSERT_TRUE(failures_.cause());
