@@ -13,6 +13,7 @@
 #include "agent/host/check_command.h"
 #include "agent/host/kernel_timer.h"
 #include "agent/host/port_keeper.h"
+#include "agent/host/preload/preloader.h"
 #include "agent/host/process/spawner.h"
 #include "agent/host/process/sweeper.h"
 #include "agent/host/signal_watch.h"
@@ -42,6 +43,7 @@ constexpr int kDoorDescriptors =
     static_cast<int>(kMaxVisitors) + 2;     // listener, visitors, and one that is refused
 constexpr int kWorkerDescriptors = 2;       // pidfd, status pipe
 constexpr int kPipedWorkerDescriptors = 6;  // the same, and both ends of two pipes or files
+constexpr int kPreloadDescriptors = 8;      // its pidfd, socket and output; a gate, a spec and their copies
 constexpr int kAgentDescriptors = 32;       // of an agent with gRPC, which inherits the host's limits
 
 }  // namespace
@@ -90,7 +92,9 @@ class HostProcess {
         about_(AboutThisNode(options.config, plan_.program)),
         core_(std::move(options)),
         spawner_(&loop_, plan_.process),
-        workers_(&loop_, &spawner_, &core_, &driver_, &plan_, marker_, writer_),
+        preloader_(&loop_, &spawner_, writer_,
+                   [this](const PreloadNews& news) { driver_.Feed(&HostCore::OnPreload, news); }),
+        workers_(&loop_, &spawner_, &preloader_, &core_, &driver_, &plan_, marker_, writer_),
         sweeper_(
             &loop_, &spawner_, [this](const std::string& left) { OnSwept(left); }, EndDescendants,
             [this](const ProcessInfo& child) { return workers_.IsAncestorOf(child); }),
@@ -206,7 +210,11 @@ class HostProcess {
 
   // ---- workers ----
 
-  void Apply(const SpawnWorkers& effect) { workers_.Spawn(effect.round); }
+  void Apply(const SpawnWorkers& effect) { workers_.Spawn(effect.round, effect.forks); }
+  void Apply(const StartPreloader& effect) {
+    preloader_.Start(MakePreloadCommand(plan_, FormatMarker(marker_)), effect.modules);
+  }
+  void Apply(const StopPreloader&) { preloader_.Stop(); }
   void Apply(const SignalWorkers& effect) { workers_.Signal(effect.signal); }
   void Apply(const StopWorkers& effect) { workers_.Stop(effect.signal); }
   void Apply(const ForwardSignal& effect) { workers_.Forward(effect.signal); }
@@ -323,6 +331,7 @@ class HostProcess {
                       .carry_out = ByType<Effect>([this](const auto& effect) { Apply(effect); }),
                       .log = [](const Note& note) { Log(kPart, note); }}};
   Spawner spawner_;
+  Preloader preloader_;
   WorkerGroup workers_;
   Sweeper sweeper_;
   Conclusion conclusion_;
@@ -344,8 +353,8 @@ int LeastDescriptors(const LaunchPlan& plan, bool single_node) {
   const bool untouched =
       !plan.output.prefix_all && plan.output.piped == Streams::kNone && !plan.output.writes_files();
   const int for_each = untouched ? kWorkerDescriptors : kPipedWorkerDescriptors;
-  const int own =
-      kHostDescriptors + (plan.socket ? kDoorDescriptors : 0) + static_cast<int>(plan.argv.size()) * for_each;
+  const int own = kHostDescriptors + (plan.socket ? kDoorDescriptors : 0) +
+                  (plan.preloads ? kPreloadDescriptors : 0) + static_cast<int>(plan.argv.size()) * for_each;
   return std::max(own, single_node ? 0 : kAgentDescriptors);
 }
 

@@ -14,6 +14,7 @@
 #include "agent/host/core/worker_environment.h"
 #include "agent/host/last_command.h"
 #include "agent/host/port_keeper.h"
+#include "agent/host/preload/preloader.h"
 #include "base/proc/process_setup.h"
 
 namespace muster::host {
@@ -51,6 +52,7 @@ struct LaunchPlan {
   std::string on_failure;  // the same
   LastCommandLimits last_command_limits;
   std::string progress_file;           // empty: none is watched
+  bool preloads = false;               // --preload
   bool watches_activity = false;       // the workers' signs of life are counted (--hang-timeout)
   std::function<void()> before_start;  // called before the first process is started; may be empty
   OwnedFd health;                      // from ListenForHealth()
@@ -60,6 +62,9 @@ struct LaunchPlan {
 
 // Of a command that runs once for the node; see NodeEnvironment. marker: from FormatMarker.
 EnvironmentMap EnvironmentOfNode(const LaunchPlan& plan, const std::string& marker, std::optional<int> place);
+
+// How the Python of --preload is started.
+PreloadCommand MakePreloadCommand(const LaunchPlan& plan, const std::string& marker);
 
 // keyboard: standard input is a terminal of which this is the foreground process group (HasKeyboard).
 bool GetsStdin(const StdinRule& rule, int rank, int slots, bool keyboard);

@@ -27,10 +27,11 @@ int64_t Number(const v1::Round& round) { return static_cast<int64_t>(round.id().
 
 }  // namespace
 
-WorkerGroup::WorkerGroup(EventLoop* loop, Spawner* spawner, const HostCore* core, HostDriver* driver,
-                         const LaunchPlan* plan, const Marker& marker, Writer* writer)
+WorkerGroup::WorkerGroup(EventLoop* loop, Spawner* spawner, Preloader* preloader, const HostCore* core,
+                         HostDriver* driver, const LaunchPlan* plan, const Marker& marker, Writer* writer)
     : loop_(loop),
       spawner_(spawner),
+      preloader_(preloader),
       core_(core),
       driver_(driver),
       plan_(plan),
@@ -66,7 +67,7 @@ void WorkerGroup::OpenTimerPipe() {
 
 // ---- spawning -----------------------------------------------------------------------------------------------
 
-void WorkerGroup::Spawn(const v1::Round& round) {
+void WorkerGroup::Spawn(const v1::Round& round, bool forks) {
   SetLogContext({.node = round.node_rank(), .round = Number(round)});
   const absl::Duration limit = CapByLease(kOpenLimit, kOpenLeaseFraction);
   const BootTime began = EventLoop::Now();
@@ -83,19 +84,32 @@ void WorkerGroup::Spawn(const v1::Round& round) {
   pids_.clear();
   without_input_.clear();
   heartbeat_files_.clear();
-  std::vector<v1::Worker> spawned;
+  std::vector<Prepared> prepared;
   std::vector<std::pair<int, std::string>> failed;
+  const auto fail = [&failed](int local_rank, const absl::Status& status) {
+    failed.emplace_back(local_rank, AsStd(status.message()));
+  };
   for (int local_rank = 0; local_rank < slots_; ++local_rank) {
     if (undebuggable && undebuggable->local_rank == local_rank) continue;
-    const auto pid = SpawnWorker(round, local_rank);
-    if (!pid.ok()) {
-      failed.emplace_back(local_rank, AsStd(pid.status().message()));
+    auto worker = PrepareWorker(round, local_rank);
+    if (worker.ok()) {
+      prepared.push_back(*std::move(worker));
+    } else {
+      fail(local_rank, worker.status());
+    }
+  }
+  const std::vector<absl::StatusOr<pid_t>> pids = StartAll(prepared, forks);
+  std::vector<v1::Worker> spawned;
+  for (size_t i = 0; i < prepared.size(); ++i) {
+    Started(prepared[i], pids[i]);
+    if (!pids[i].ok()) {
+      fail(prepared[i].local_rank, pids[i].status());
       continue;
     }
     v1::Worker worker;
-    worker.set_local_rank(local_rank);
-    worker.set_pid(*pid);
-    if (const auto process = ReadProcess(*pid)) worker.set_start_ticks(process->start);
+    worker.set_local_rank(prepared[i].local_rank);
+    worker.set_pid(*pids[i]);
+    if (const auto process = ReadProcess(*pids[i])) worker.set_start_ticks(process->start);
     spawned.push_back(worker);
   }
   WatchActivity();
@@ -159,9 +173,11 @@ bool WorkerGroup::NeedsPrivateFiles() const {
   return output_.AttemptFolder(0).empty() && !output_.forbids_files();
 }
 
-absl::StatusOr<pid_t> WorkerGroup::SpawnWorker(const v1::Round& round, int local_rank) {
+absl::StatusOr<WorkerGroup::Prepared> WorkerGroup::PrepareWorker(const v1::Round& round, int local_rank) {
   const int rank = round.first_rank() + local_rank;
-  WorkerCommand command;
+  Prepared prepared;
+  prepared.local_rank = local_rank;
+  WorkerCommand& command = prepared.start.command;
   const bool is_debugged = debugged_here_ == local_rank;
   command.argv = (is_debugged ? plan_->debugged_argv : plan_->argv)[static_cast<size_t>(local_rank)];
   command.file = plan_->file;
@@ -195,19 +211,49 @@ absl::StatusOr<pid_t> WorkerGroup::SpawnWorker(const v1::Round& round, int local
     command.stdout_fd = output.out;
     command.stderr_fd = output.err;
   }
-  auto pid = spawner_->SpawnWorker(command, EventsOf(local_rank));
+  prepared.start.events = EventsOf(local_rank);
+  prepared.error_file = environment.error_file;
+  prepared.done_file = environment.done_file;
+  prepared.heartbeat_file = environment.heartbeat_file;
+  prepared.keeps_files = !folder.empty();
+  return prepared;
+}
+
+// The worker that is debugged has another command line, so it starts normally.
+std::vector<absl::StatusOr<pid_t>> WorkerGroup::StartAll(const std::vector<Prepared>& prepared, bool forks) {
+  std::vector<absl::StatusOr<pid_t>> pids;
+  if (const auto forked = forks && !plan_->debugged ? Fork(prepared) : std::nullopt) {
+    pids.assign(forked->begin(), forked->end());
+    return pids;
+  }
+  for (const Prepared& worker : prepared) {
+    pids.push_back(spawner_->SpawnWorker(worker.start.command, worker.start.events));
+  }
+  return pids;
+}
+
+std::optional<std::vector<pid_t>> WorkerGroup::Fork(const std::vector<Prepared>& prepared) {
+  std::vector<Preloader::Worker> workers;
+  for (const Prepared& worker : prepared) workers.push_back(worker.start);
+  PreloadNews news;
+  const auto pids = preloader_->Fork(workers, CapByLease(kForkLimit, kForkLeaseFraction), &news);
+  driver_->Feed(&HostCore::OnPreload, news);
+  if (!pids.ok()) return std::nullopt;
+  return *pids;
+}
+
+void WorkerGroup::Started(const Prepared& prepared, const absl::StatusOr<pid_t>& pid) {
+  const int local_rank = prepared.local_rank;
   output_.Spawned(local_rank, pid.ok());
-  failure_details_.Expect(local_rank, {.error_file = environment.error_file,
-                                       .done_file = environment.done_file,
-                                       .kept = !folder.empty(),
+  failure_details_.Expect(local_rank, {.error_file = prepared.error_file,
+                                       .done_file = prepared.done_file,
+                                       .kept = prepared.keeps_files,
                                        .stderr_file = output_.ErrorOutput(local_rank),
                                        .tail = output_.ErrorTail(local_rank)});
-  if (pid.ok()) {
-    pids_[local_rank] = *pid;
-    heartbeat_files_[local_rank] = environment.heartbeat_file;
-    timer_pipe_.WorkerStarted(local_rank, *pid);
-  }
-  return pid;
+  if (!pid.ok()) return;
+  pids_[local_rank] = *pid;
+  heartbeat_files_[local_rank] = prepared.heartbeat_file;
+  timer_pipe_.WorkerStarted(local_rank, *pid);
 }
 
 // ---- what happens to workers --------------------------------------------------------------------------------

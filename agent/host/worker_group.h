@@ -16,6 +16,7 @@
 #include "agent/host/core/host_core.h"
 #include "agent/host/launch_plan.h"
 #include "agent/host/output/worker_output.h"
+#include "agent/host/preload/preloader.h"
 #include "agent/host/process/spawner.h"
 #include "agent/host/report/error_file.h"
 #include "agent/host/report/failure_details.h"
@@ -36,17 +37,21 @@ namespace muster::host {
 // Between two looks whether other threads have read all that ended processes wrote; see kLastOutputLimit.
 inline constexpr absl::Duration kLastOutputPoll = absl::Milliseconds(2);
 
+// For the preloader to fork the workers of a round, and the part of the lease that it may take at most.
+inline constexpr absl::Duration kForkLimit = absl::Seconds(5);
+inline constexpr int kForkLeaseFraction = 3;
+
 class WorkerGroup {
  public:
   // Everything that is passed as a pointer must outlive this object. The core is only queried.
-  WorkerGroup(EventLoop* loop, Spawner* spawner, const HostCore* core, HostDriver* driver, const LaunchPlan* plan,
-              const Marker& marker, Writer* writer);
+  WorkerGroup(EventLoop* loop, Spawner* spawner, Preloader* preloader, const HostCore* core, HostDriver* driver,
+              const LaunchPlan* plan, const Marker& marker, Writer* writer);
 
   // Opens what all rounds use. Call it before the core gets its first event. Errors: the machine lacks a resource.
   absl::Status Start();
 
   // Carry out the effects of these names.
-  void Spawn(const v1::Round& round);
+  void Spawn(const v1::Round& round, bool forks);
   void Signal(int signal);
   void Stop(int signal);
   void Forward(int signal);
@@ -69,7 +74,16 @@ class WorkerGroup {
   void KeepErrorFiles(absl::Duration limit);
   absl::Duration CapByLease(absl::Duration most, int part) const;
   bool NeedsPrivateFiles() const;
-  absl::StatusOr<pid_t> SpawnWorker(const v1::Round& round, int local_rank);
+  struct Prepared {
+    int local_rank = 0;
+    Preloader::Worker start;
+    std::string error_file, done_file, heartbeat_file;
+    bool keeps_files = false;
+  };
+  absl::StatusOr<Prepared> PrepareWorker(const v1::Round& round, int local_rank);
+  std::vector<absl::StatusOr<pid_t>> StartAll(const std::vector<Prepared>& prepared, bool forks);
+  std::optional<std::vector<pid_t>> Fork(const std::vector<Prepared>& prepared);
+  void Started(const Prepared& prepared, const absl::StatusOr<pid_t>& pid);
 
   // What happens to workers.
   Spawner::WorkerEvents EventsOf(int local_rank);
@@ -85,6 +99,7 @@ class WorkerGroup {
 
   EventLoop* const loop_;
   Spawner* const spawner_;
+  Preloader* const preloader_;
   const HostCore* const core_;
   HostDriver* const driver_;
   const LaunchPlan* const plan_;

@@ -147,6 +147,11 @@ const std::vector<OptionSpec>& RunOptions() {
        "by default. Give it on all nodes. Default: none.",
        Into(&WorkerSettings::debug, Limited(ParseDebugChoice, absl::StrCat(LimitsFor("RANK", kGlobalRanks), " ",
                                                                            LimitsFor("PORT", kPorts))))},
+      {"preload", "MODULES", kWorkers, kOwn,
+       "Python modules (torch,torch.distributed) to import once on this node, before the first round: the workers "
+       "of each round are forked from there, so that a restart does not import them again. What a forked worker "
+       "would get wrong is imported by each worker as usual. off: none.",
+       Into(&WorkerSettings::preload, ParseModuleNames, "off")},
       {"role", "NAME", kWorkers, kPet | kMayBeEmpty, "Role name of this node's workers (ROLE_NAME).",
        Into(&WorkerSettings::role, ParseRole, "default")},
       {"max-restarts", "N", kRestarts, kPet | kJob,

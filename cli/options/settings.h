@@ -75,6 +75,7 @@ struct WorkerSettings {
   Given<PortRange> worker_port;
   Given<StdinChoice> stdin_choice;
   Given<DebugChoice> debug;
+  Given<ModuleNames> preload;
   Given<std::string> role;
   Given<bool> virtual_local_rank;
   Given<std::string> numa_binding;

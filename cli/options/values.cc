@@ -272,6 +272,33 @@ absl::StatusOr<DebugChoice> ParseDebugChoice(std::string_view text) {
   return choice;
 }
 
+namespace {
+
+// Letters beyond ASCII are Python's to judge.
+bool IsModuleName(absl::string_view name) {
+  for (const absl::string_view part : absl::StrSplit(name, '.')) {
+    if (part.empty() || absl::ascii_isdigit(static_cast<unsigned char>(part[0]))) return false;
+    for (const char c : part) {
+      const auto byte = static_cast<unsigned char>(c);
+      if (!absl::ascii_isalnum(byte) && c != '_' && byte < 0x80) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+absl::StatusOr<ModuleNames> ParseModuleNames(std::string_view text) {
+  ModuleNames modules;
+  if (text == "off") return modules;
+  for (const absl::string_view each : absl::StrSplit(AsAbsl(text), ',')) {
+    const absl::string_view name = absl::StripAsciiWhitespace(each);
+    if (!IsModuleName(name)) return Expected("names of Python modules with commas between them, or off");
+    modules.names.emplace_back(name);
+  }
+  return modules;
+}
+
 absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ParseRendezvousConf(std::string_view text) {
   std::vector<std::pair<std::string, std::string>> result;
   for (const absl::string_view item : absl::StrSplit(AsAbsl(text), ',', absl::SkipWhitespace())) {

@@ -102,6 +102,11 @@ struct DebugChoice {
   std::optional<uint16_t> port;  // of debugpy; nullopt: pdb on the terminal
 };
 
+// Value of --preload.
+struct ModuleNames {
+  std::vector<std::string> names;  // of Python modules, in order; empty: none
+};
+
 // Value of --preemption-notice.
 struct NoticeChoice {
   v1::NoticeSource::Kind kind = v1::NoticeSource::OFF;
@@ -132,6 +137,7 @@ absl::StatusOr<std::string> ParsePrimaryHost(std::string_view text);  // without
 absl::StatusOr<PortRange> ParsePortRange(std::string_view text);
 absl::StatusOr<StdinChoice> ParseStdinChoice(std::string_view text);
 absl::StatusOr<DebugChoice> ParseDebugChoice(std::string_view text);  // "3", "3:5678"
+absl::StatusOr<ModuleNames> ParseModuleNames(std::string_view text);  // "torch,torch.distributed", "off"
 // torchrun's "key=value,key=value".
 absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ParseRendezvousConf(std::string_view text);
 

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "cli/plan/debugger.h"
 #include "cli/plan/line_prefix.h"
+#include "cli/plan/preloading.h"
 
 namespace muster::cli {
 namespace {
@@ -256,6 +257,8 @@ Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const s
     if (!launch.plan.setup.empty()) launch.host.setup_timeout = run.hook_timeout;
     launch.plan.preflight = ValueOr<std::string>(run.settings.restarts.preflight, "");
     launch.host.preflight_timeout = run.preflight_timeout;
+    launch.host.preload = ModulesToPreload(run.settings);
+    launch.plan.preloads = !launch.host.preload.empty();
     launch.host.gpu_release_timeout = run.gpu_release_timeout;
     launch.host.driver_pids =
         run.config.pid_namespace() == kFirstPidNamespace;  // in which drivers see all processes

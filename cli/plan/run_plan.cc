@@ -21,6 +21,7 @@
 #include "cli/plan/line_prefix.h"
 #include "cli/plan/membership.h"
 #include "cli/plan/named_ranks.h"
+#include "cli/plan/preloading.h"
 #include "cli/plan/token.h"
 #include "rendezvous/transport/credential_files.h"
 
@@ -335,6 +336,7 @@ class Planner {
 
   absl::Status CheckDebugging(bool of_local) const {
     if (config_->slots() == 0) return absl::OkStatus();
+    RETURN_IF_ERROR(CheckPreload(settings_, plan_->no_python, plan_->script));
     RETURN_IF_ERROR(CheckDebugOptions(settings_, plan_->no_python, of_local));
     // Of several nodes only the one that gets the rank needs the keyboard.
     const bool is_elsewhere = of_local || !config_->single_node();

@@ -151,7 +151,16 @@ def stop(pid):
 
 # ---- one node -------------------------------------------------------------------------------------------------------
 
+FRESH = [sys.executable, "-S", "-E"]  # an interpreter that starts in milliseconds
+# The same tests with workers that are forked from a preloaded Python.
+PRELOAD = os.environ.get("MUSTER_TEST_PRELOAD", "")
+
+
 def node_command(options, program):
+    program = list(program)
+    if PRELOAD and program[:len(FRESH)] == FRESH and program[len(FRESH)] != "-c":
+        return [str(BINARY), "run", *options, "--python", sys.executable, "--preload", PRELOAD, "--",
+                *program[len(FRESH):]]
     return [str(BINARY), "run", *options, "--no-python", "--", *program]
 
 
@@ -230,7 +239,7 @@ class Cluster:
         self.addresses = addresses or [f"127.0.0.{place + 1}" for place in range(count)]
         self.ports = ports or [free_port(address) for address in self.addresses]
         self.size, self.nproc, self.options = nodes, nproc, [*LEASE, *options]
-        self.program = program or [sys.executable, "-S", "-E", str(WORKER), str(self.folder), json.dumps(list(plan))]
+        self.program = program or [*FRESH, str(WORKER), str(self.folder), json.dumps(list(plan))]
         self.prefix = prefix or (lambda place: [])
         self.environment = environment or {}
         self.nodes = {}     # by place: the newest

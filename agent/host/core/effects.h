@@ -32,7 +32,14 @@ struct SendStatus {
 // Starts every worker of this node. Answers: OnSpawned, then OnExecuting or OnSpawnFailed for each worker.
 struct SpawnWorkers {
   v1::Round round;
+  bool forks = false;  // from the preloader, where it can; OnPreload then says whether it could
 };
+// Starts the Python that imports these modules, and from which workers can be forked then. Answer: OnPreload.
+struct StartPreloader {
+  std::vector<std::string> modules;
+};
+// Ends it; no further OnPreload comes from it.
+struct StopPreloader {};
 // Signals the process group of every live worker.
 struct SignalWorkers {
   int signal = 0;
@@ -113,10 +120,10 @@ struct Finish {
 struct HurryFinish {
   bool cancel = false;  // SIGINT: a last command that fails because of it has been cancelled
 };
-using Effect =
-    std::variant<StartAgent, KillAgent, SendStatus, SpawnWorkers, SignalWorkers, StopWorkers, ForwardSignal,
-                 EndHungWorker, TakePicture, KeepPicture, Sweep, GatherRoundOutput, GatherCheckOutput,
-                 SetKernelTimer, RenewOffer, StartCheck, AskGpus, StopSelf, Finish, HurryFinish, Note>;
+using Effect = std::variant<StartAgent, KillAgent, SendStatus, SpawnWorkers, StartPreloader, StopPreloader,
+                            SignalWorkers, StopWorkers, ForwardSignal, EndHungWorker, TakePicture, KeepPicture,
+                            Sweep, GatherRoundOutput, GatherCheckOutput, SetKernelTimer, RenewOffer, StartCheck,
+                            AskGpus, StopSelf, Finish, HurryFinish, Note>;
 using Effects = std::vector<Effect>;
 
 }  // namespace muster::host

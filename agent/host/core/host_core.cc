@@ -38,6 +38,7 @@ HostCore::HostCore(HostOptions options)
       lease_(options_.config.single_node() ? absl::ZeroDuration() : absl::Milliseconds(options_.config.lease_ms()),
              options_.shutdown_grace()),
       fitness_(options_),
+      preload_(options_.preload),
       departure_(options_.stop_before),
       exit_(options_.host_id, options_.retryable_exit_code),
       hang_watch_(options_.config.hang_timeout_ms()) {}
@@ -58,6 +59,7 @@ void HostCore::OnTick(BootTime now, Effects* out) {
   WatchStop(now, out);
   WatchAgent(now, counted, out);
   if (fitness_.OnTick(now, JobForFitness(), out)) SendStatus(out);
+  if (preload_.OnTick(now, out)) SendStatus(out);
   if (IsIdle()) fitness_.WatchOffer(now, out);
   hang_watch_.OnTick(now, out);
   steps_.OnTick(now);
@@ -81,12 +83,12 @@ void HostCore::SendStatus(Effects* out) {
   if (lease_.deadline() != absl::InfinitePast()) {
     status.set_lease_deadline_boot_ns(ToBootNanos(lease_.deadline()));
   }
-  status.set_offer_port(fitness_.offer_port());
+  status.set_offer_port(preload_.holds() ? 0 : fitness_.offer_port());
   if (departure_.begun()) *status.mutable_leave() = *departure_.leave();
   const bool unfit = !round_.active() && !departure_.begun() && !fitness_.why_unfit().empty();
   status.set_unfit(unfit);
   status.set_trouble(unfit ? fitness_.why_unfit() : round_.trouble());
-  if (!unfit && !round_.active()) status.set_preparing(fitness_.Preparing());
+  if (!unfit && !round_.active()) status.set_preparing(Preparing());
   status.set_flushed(exit_.flushed());
   hang_watch_.Describe(&status);
   for (const int64_t rate : steps_.ByLines()) status.add_step_rates(rate);
@@ -218,7 +220,7 @@ void HostCore::Obey(BootTime now, const v1::HostDirective& directive, Effects* o
 void HostCore::MaybeStart(BootTime now, const v1::Round& round, Effects* out) {
   const bool again = Compare(round.id(), started()) <= 0;
   if (again || !IsIdle()) return;
-  if (!fitness_.fit()) {  // the coordinator made the round before it received that status
+  if (!fitness_.fit() || preload_.holds()) {  // the coordinator made the round before it received that status
     Say(Severity::kWarning,
         absl::StrCat("round ", ToString(round.id()), " not started: this node is not ready for a round"), out);
     return;
@@ -238,7 +240,7 @@ void HostCore::MaybeStart(BootTime now, const v1::Round& round, Effects* out) {
   hang_watch_.BeginRound(now, round, options_.config.slots());
   if (options_.config.hang_timeout_ms() != 0) steps_.BeginRound(options_.config.slots());  // else nobody looks
   history_.OnStart(now, round.id().number());
-  out->push_back(SpawnWorkers{round});
+  out->push_back(SpawnWorkers{.round = round, .forks = preload_.ready()});
   SendStatus(out);
 }
 
@@ -246,6 +248,10 @@ void HostCore::OnSpawned(BootTime, const std::vector<v1::Worker>& workers, Effec
 
 void HostCore::OnExecuting(BootTime, int local_rank, Effects* out) {
   if (round_.OnExecuting(local_rank)) SendStatus(out);
+}
+
+void HostCore::OnPreload(BootTime now, const PreloadNews& news, Effects* out) {
+  if (!finished_ && preload_.OnNews(now, news, out)) SendStatus(out);
 }
 
 void HostCore::OnSpawnFailed(BootTime now, int local_rank, int exit_code, const std::string& why, Effects* out) {
@@ -340,6 +346,11 @@ void HostCore::Prepare(BootTime now, Effects* out) {
   if (fitness_.Prepare(now, JobForFitness(), out)) SendStatus(out);
 }
 
+std::string HostCore::Preparing() const {
+  const std::string checks = fitness_.Preparing();
+  return checks.empty() ? preload_.Holds() : checks;
+}
+
 void HostCore::OnCheckEnded(BootTime now, const Ending& ending, Effects* out) {
   if (!finished_) fitness_.OnCheckEnded(now, ending, out);
 }
@@ -355,8 +366,10 @@ void HostCore::OnGpuUsers(BootTime now, const GpuUsers& users, Effects* out) {
   if (!finished_ && fitness_.OnGpuUsers(now, users, out)) SendStatus(out);
 }
 
-void HostCore::OnOffer(BootTime, uint32_t port, Effects* out) {
+// A node makes its first offer once it is fit: its setup may have installed what is imported.
+void HostCore::OnOffer(BootTime now, uint32_t port, Effects* out) {
   fitness_.OnOffer(port);
+  preload_.Begin(now, out);
   if (agent_.number() > 0) SendStatus(out);
 }
 
@@ -463,6 +476,7 @@ void HostCore::WatchEnd(BootTime now, Effects* out) {
     exit_.Decide(departure_.Exit());
   }
   finished_ = true;
+  preload_.End(out);
   if (agent_.attached()) out->push_back(KillAgent{});
   Finish finish = exit_.MakeFinish(departure_.leave(), memory_.last());
   finish.restarts = history_.restarts();

@@ -26,6 +26,7 @@
 #include "agent/host/core/lease.h"
 #include "agent/host/core/local_round.h"
 #include "agent/host/core/memory_use.h"
+#include "agent/host/core/preload.h"
 #include "agent/host/core/restart_history.h"
 #include "agent/host/core/step_rates.h"
 #include "base/driver.h"
@@ -62,6 +63,9 @@ class HostCore {
   void OnSpawned(BootTime now, const std::vector<v1::Worker>& workers, Effects* out);
   void OnExecuting(BootTime now, int local_rank, Effects* out);
   void OnSpawnFailed(BootTime now, int local_rank, int exit_code, const std::string& why, Effects* out);
+
+  // Of the preloader, and answers to SpawnWorkers{.forks = true}.
+  void OnPreload(BootTime now, const PreloadNews& news, Effects* out);
 
   void OnExit(BootTime now, int local_rank, const Ending& ending, Effects* out);
   // Queried when a worker's first process has ended, before the rest of its session is killed. True: muster's stop
@@ -117,6 +121,7 @@ class HostCore {
   bool IsIdle() const { return !finished_ && !round_.active() && !exit_.decided() && !departure_.begun(); }
   Fitness::Job JobForFitness() const;
   void Prepare(BootTime now, Effects* out);
+  std::string Preparing() const;
 
   // The round and its workers.
   void Obey(BootTime now, const v1::HostDirective& directive, Effects* out);
@@ -150,6 +155,7 @@ class HostCore {
   v1::RoundId not_started_;  // the newest round that came after the lease had ended
   Lease lease_;
   Fitness fitness_;
+  Preload preload_;
   Departure departure_;
   HostExit exit_;
   // What the newest agent wants to find again after its death, stored before anything else is done with a

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "muster/v1/host.pb.h"
@@ -31,6 +32,7 @@ struct HostOptions {
   absl::Duration setup_timeout = absl::ZeroDuration();        // zero: no setup
   absl::Duration preflight_timeout = absl::ZeroDuration();    // zero: no preflight
   absl::Duration gpu_release_timeout = absl::ZeroDuration();  // zero: GPUs are not checked
+  std::vector<std::string> preload;  // modules, in the order of their import; empty: nothing is preloaded
   bool driver_pids = false;  // the driver's pids are valid here: the host is in no PID namespace of its own
 
   absl::Duration shutdown_grace() const { return absl::Milliseconds(config.shutdown_grace_ms()); }

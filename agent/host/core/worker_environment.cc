@@ -2,6 +2,7 @@
 // through. Every variable that is not named here is passed through.
 #include "agent/host/core/worker_environment.h"
 
+#include <iterator>
 #include <string_view>
 
 namespace muster::host {
@@ -109,7 +110,27 @@ constexpr std::string_view kOfARank[] = {
     "CROSS_SIZE",
 };
 
+// Beside those: what muster makes for one worker, or one round.
+constexpr std::string_view kOfAWorker[] = {
+    "TORCHELASTIC_MAX_RESTARTS", "TORCHELASTIC_ERROR_FILE", "TORCHELASTIC_TIMER_FILE",
+    "MUSTER_DONE_FILE",          "MUSTER_HEARTBEAT_FILE",   "PYTHONBREAKPOINT",
+};
+
 }  // namespace
+
+std::set<std::string> VariablesOfAWorker(const WorkerEnvironmentOptions& options) {
+  std::set<std::string> names(std::begin(kOfARank), std::end(kOfARank));
+  names.insert(std::begin(kOfAWorker), std::end(kOfAWorker));
+  for (const auto& [name, value] : options.recorder) names.insert(name);
+  if (!options.visible_devices.empty()) names.insert(options.visible_devices_variable);
+  return names;
+}
+
+EnvironmentMap CommonEnvironment(const WorkerEnvironmentOptions& options, const EnvironmentMap& inherited) {
+  EnvironmentMap environment = WorkerEnvironment(v1::Round(), 0, options, inherited);
+  for (const std::string& name : VariablesOfAWorker(options)) environment.erase(name);
+  return environment;
+}
 
 EnvironmentMap NodeEnvironment(const WorkerEnvironmentOptions& options, std::optional<int> place,
                                const EnvironmentMap& inherited) {

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "base/proc/marker.h"
@@ -35,6 +36,11 @@ struct WorkerEnvironmentOptions {
 // inherited MUSTER_* variables are dropped.
 EnvironmentMap WorkerEnvironment(const v1::Round& round, int local_rank, const WorkerEnvironmentOptions& options,
                                  const EnvironmentMap& inherited);
+
+// The part of WorkerEnvironment() that is the same for every worker of this node and in every round.
+EnvironmentMap CommonEnvironment(const WorkerEnvironmentOptions& options, const EnvironmentMap& inherited);
+// The variables that this part lacks.
+std::set<std::string> VariablesOfAWorker(const WorkerEnvironmentOptions& options);
 
 // The environment of a command that runs once for the whole node (--preflight and the like): a worker's without
 // ranks. LOCAL_WORLD_SIZE and NPROC are the number of workers. place: this node's place, set as NODE_RANK;

@@ -110,6 +110,8 @@ std::string Describe(const ExecStageError& error, const std::string& program) {
       return "cannot restore the limit of open files for " + program + ": " + reason;
     case ExecStageError::kCpus:
       return "cannot bind " + program + " to its CPUs (--numa-binding): " + reason;
+    case ExecStageError::kPreload:
+      return "cannot fork " + program + " from the preloaded modules (standard error has the reason): " + reason;
     default:
       return "cannot start " + program + ": " + reason;
   }

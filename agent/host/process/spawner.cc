@@ -73,8 +73,11 @@ struct Spawner::Launch {
   Launch(const Launch&) = delete;
   Launch& operator=(const Launch&) = delete;
 
-  absl::StatusOr<pid_t> Start(const std::vector<std::string>& argv, const EnvironmentMap& environment) {
-    posix_spawn_file_actions_addclosefrom_np(&actions, kExecStageStatusFd + 1);
+  absl::StatusOr<pid_t> Start(const std::vector<std::string>& argv, const EnvironmentMap& environment,
+                              const std::vector<int>& more_fds = {}) {
+    int next = kExecStageStatusFd + 1;
+    for (const int fd : more_fds) posix_spawn_file_actions_adddup2(&actions, fd, next++);
+    posix_spawn_file_actions_addclosefrom_np(&actions, next);
     const std::vector<std::string> flat = Flatten(environment);
     pid_t pid = 0;
     const int error =
@@ -116,8 +119,9 @@ absl::StatusOr<pid_t> Spawner::SpawnWorker(const WorkerCommand& command, WorkerE
   posix_spawn_file_actions_adddup2(&launch.actions, command.stdout_fd, 1);
   posix_spawn_file_actions_adddup2(&launch.actions, command.stderr_fd, 2);
   posix_spawn_file_actions_adddup2(&launch.actions, pipe_fds[1], kExecStageStatusFd);
-  absl::StatusOr<pid_t> pid = launch.Start(
-      ExecStageArguments(getpid(), inherited_.nofile, file, command.argv, command.cpus), command.environment);
+  absl::StatusOr<pid_t> pid =
+      launch.Start(ExecStageArguments(getpid(), inherited_.nofile, file, command.argv, command.cpus),
+                   command.environment, command.more_fds);
   close(pipe_fds[1]);
   if (!pid.ok()) {
     close(pipe_fds[0]);
@@ -131,6 +135,16 @@ absl::StatusOr<pid_t> Spawner::SpawnWorker(const WorkerCommand& command, WorkerE
   process->events = std::move(events);
   RETURN_IF_ERROR(Adopt(std::move(process)));
   return pid;
+}
+
+absl::Status Spawner::AdoptWorker(pid_t pid, int status_fd, const std::string& program, WorkerEvents events) {
+  auto process = std::make_unique<Process>();
+  process->pid = pid;
+  process->worker = true;
+  process->status_fd = status_fd;
+  process->program = program;
+  process->events = std::move(events);
+  return Adopt(std::move(process));
 }
 
 absl::StatusOr<pid_t> Spawner::SpawnAgent(const std::vector<std::string>& arguments,

@@ -23,6 +23,9 @@
 
 namespace muster::host {
 
+// Lower ones could be overwritten while those of the new process are set.
+inline constexpr int kLowestMoreFd = 16;
+
 struct WorkerCommand {
   std::vector<std::string> argv;
   std::string file = "";  // the file to execute, searched on the worker's PATH if it has no slash; empty: argv[0]
@@ -32,6 +35,7 @@ struct WorkerCommand {
   int stdin_fd = 0;
   int stdout_fd = 1;
   int stderr_fd = 2;
+  std::vector<int> more_fds = {};  // its descriptors 4, 5, ...; each at least kLowestMoreFd
 };
 
 // One line for /bin/sh.
@@ -58,9 +62,15 @@ class Spawner {
   Spawner(const Spawner&) = delete;
   Spawner& operator=(const Spawner&) = delete;
 
-  // Starts a session leader with descriptors 0, 1 and 2 only, which the kernel kills when the host ends. Errors:
-  // no process could be created; errors of exec are reported by `failed`.
+  // Starts a session leader with descriptors 0, 1 and 2 and more_fds only, which the kernel kills when the host
+  // ends. Errors: no process could be created; errors of exec are reported by `failed`.
   absl::StatusOr<pid_t> SpawnWorker(const WorkerCommand& command, WorkerEvents events);
+
+  // The same for a worker that another process has forked for this one, of which it will be a child within a
+  // moment. Call it before that, so that nobody else reaps it. status_fd: the reading end of its status pipe,
+  // which does not block; this object closes it, also on errors: the process was not watchable, and has been
+  // killed.
+  absl::Status AdoptWorker(pid_t pid, int status_fd, const std::string& program, WorkerEvents events);
 
   // Starts `muster ARGUMENTS` from this very binary with `link_fd` as descriptor 3, in its own session. It
   // outlives the host.

@@ -143,6 +143,20 @@ INSTANTIATE_TEST_SUITE_P(
               "MUSTER_DEBUG 1: pdb needs a terminal as standard input and output, with muster in its foreground; "
               "for "
               "debugpy give --debug 1:PORT; correct it, or unset it"},
+        Wrong{{"--preload", "torch,,x"},
+              {},
+              64,
+              "--preload torch,,x: expected names of Python modules with commas between them, or off"},
+        Wrong{{"--preload", "3d"},
+              {},
+              64,
+              "--preload 3d: expected names of Python modules with commas between them, or off"},
+        Wrong{
+            {"--preload", "torch", "--no-python"},
+            {},
+            64,
+            "--preload torch: expected a Python script or module that muster starts itself, without --no-python: "
+            "in a program of another kind there is nothing to import"},
         Wrong{{"--local-ranks-filter", "7,8", "--nproc-per-node", "2"},
               {},
               64,

@@ -1,7 +1,9 @@
 // The host core between rounds: the preflight, GPUs that old workers hold, and when this node is ready again.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "agent/host/core/host_core.h"
+#include "tests/unit/effects.h"
 
 namespace muster::host {
 namespace {
@@ -532,6 +534,66 @@ TEST_F(PreparingTest, AnExitingNodeMakesNoFurtherAttempt) {
   Give(directive);
   Pass(2 * kUnfitRetry);
   EXPECT_EQ(Count<StartCheck>(), 1);
+}
+
+// ---- --preload ----------------------------------------------------------------------------------------------
+
+class PreloadingTest : public PreparingTest {
+ protected:
+  void BeginWith(const std::vector<std::string>& modules, bool preflight) {
+    HostOptions options;
+    options.host_id = "h";
+    options.config.set_slots(1);
+    options.config.set_lease_ms(10'000);
+    options.config.set_coordinator_timeout_ms(300'000);
+    if (preflight) options.preflight_timeout = kPreflightTimeout;
+    options.preload = modules;
+    core_.emplace(options);
+    core_->Begin(now_, &effects_);
+    Give(Directive());
+  }
+  v1::HostStatus Status() { return AllOf<SendStatus>(effects_).back().status; }
+  std::vector<SpawnWorkers> Spawned() { return AllOf<SpawnWorkers>(effects_); }
+};
+
+TEST_F(PreloadingTest, ANodeOffersNoPortUntilItsModulesAreImported) {
+  BeginWith({"torch"}, false);
+  core_->OnOffer(now_, 1234, &effects_);
+  EXPECT_EQ(AllOf<StartPreloader>(effects_).size(), 1u);
+  EXPECT_EQ(Status().offer_port(), 0u);
+  EXPECT_THAT(Status().preparing(), ::testing::HasSubstr("imports torch"));
+  StartRound(1);
+  EXPECT_TRUE(Spawned().empty()) << "a coordinator that did not know starts none either";
+  core_->OnPreload(now_, {.kind = PreloadNews::kReady, .modules = 1}, &effects_);
+  EXPECT_EQ(Status().offer_port(), 1234u);
+  EXPECT_EQ(Status().preparing(), "");
+  StartRound(2);
+  ASSERT_EQ(Spawned().size(), 1u);
+  EXPECT_TRUE(Spawned()[0].forks);
+}
+
+TEST_F(PreloadingTest, ItImportsOnlyOnceTheNodeIsFit) {
+  BeginWith({"torch"}, true);
+  EXPECT_TRUE(AllOf<StartPreloader>(effects_).empty()) << "a setup may install what is imported";
+}
+
+TEST_F(PreloadingTest, WithoutAReadyPreloaderWorkersStartNormally) {
+  BeginWith({"torch"}, false);
+  core_->OnOffer(now_, 1234, &effects_);
+  core_->OnPreload(now_, {.kind = PreloadNews::kEnded, .why = "killed (SIGKILL)"}, &effects_);
+  EXPECT_EQ(Status().offer_port(), 1234u);
+  StartRound(1);
+  ASSERT_EQ(Spawned().size(), 1u);
+  EXPECT_FALSE(Spawned()[0].forks);
+}
+
+TEST_F(PreloadingTest, WithoutModulesNothingChanges) {
+  BeginWith({}, false);
+  core_->OnOffer(now_, 1234, &effects_);
+  EXPECT_EQ(Status().offer_port(), 1234u);
+  StartRound(1);
+  ASSERT_EQ(Spawned().size(), 1u);
+  EXPECT_FALSE(Spawned()[0].forks);
 }
 
 }  // namespace

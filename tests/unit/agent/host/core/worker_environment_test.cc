@@ -190,6 +190,43 @@ TEST(WorkerEnvironment, AnIpv6MasterHasNoBrackets) {
   EXPECT_EQ(WorkerEnvironment(round, 0, SampleOptions(), {}).at("MASTER_ADDR"), "fd00::1");
 }
 
+TEST(CommonEnvironment, AndTheVariablesThatItLacksMakeUpAWorkers) {
+  const EnvironmentMap inherited = {{"RANK", "1"}, {"PATH", "/bin"}, {"PET_NODE_RANK", "5"}, {"MASTER_ADDR", "a"}};
+  WorkerEnvironmentOptions options = SampleOptions();
+  options.error_file = "/e";
+  options.done_file = "/d";
+  options.heartbeat_file = "/h";
+  options.timer_file = "/t";
+  options.recorder = {{"TORCH_FR_DUMP", "/r"}};
+  options.visible_devices_variable = "CUDA_VISIBLE_DEVICES";
+  options.visible_devices = {{3, "GPU-3"}};
+  const std::set<std::string> own = VariablesOfAWorker(options);
+  EnvironmentMap common = WorkerEnvironment(SampleRound(), 3, options, inherited);
+  for (const std::string& name : own) common.erase(name);
+  EXPECT_EQ(CommonEnvironment(options, inherited), common);
+  // Of another worker in another round they are the same, so no variable is missing in the list.
+  v1::Round other = SampleRound();
+  other.set_node_rank(1);
+  other.set_node_count(4);
+  other.set_first_rank(8);
+  other.set_world_size(32);
+  other.set_role_first_rank(8);
+  other.set_role_world_size(32);
+  other.mutable_master()->set_host("b");
+  other.mutable_master()->set_port(2);
+  other.set_restart_count(8);
+  other.set_max_restarts(12);
+  WorkerEnvironmentOptions later = options;
+  later.error_file = "/e2";
+  later.done_file = "/d2";
+  later.heartbeat_file = "/h2";
+  later.timer_file = "/t2";
+  later.recorder["TORCH_FR_DUMP"] = "/r2";
+  EnvironmentMap of_other = WorkerEnvironment(other, 2, later, inherited);
+  for (const std::string& name : own) of_other.erase(name);
+  EXPECT_EQ(of_other, common);
+}
+
 TEST(NodeEnvironment, HasNoRankVariables) {
   const EnvironmentMap inherited = {{"RANK", "1"},
                                     {"WORLD_SIZE", "2"},

@@ -1,0 +1,135 @@
+#include "agent/host/core/preload.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace muster::host {
+namespace {
+
+constexpr size_t kMaxNamed = 4;  // modules named in one line
+
+std::string Named(const std::vector<std::string>& modules) {
+  const size_t shown = std::min(modules.size(), kMaxNamed);
+  std::string text = absl::StrJoin(modules.begin(), modules.begin() + static_cast<ptrdiff_t>(shown), ", ");
+  if (modules.size() > shown) absl::StrAppend(&text, " and ", modules.size() - shown, " more");
+  return text;
+}
+
+}  // namespace
+
+Preload::Preload(const std::vector<std::string>& modules) : modules_(modules), holds_(!modules.empty()) {}
+
+void Preload::Begin(BootTime now, Effects* out) {
+  if (modules_.empty() || std::exchange(has_begun_, true)) return;
+  holds_until_ = now + kFirstPreloadLimit;
+  Start(out);
+}
+
+void Preload::Start(Effects* out) {
+  state_ = State::kStarting;
+  retry_at_ = absl::InfiniteFuture();
+  out->push_back(StartPreloader{modules_});
+}
+
+bool Preload::OnTick(BootTime now, Effects* out) {
+  if (state_ == State::kPausing && now >= retry_at_) Start(out);
+  if (!holds_ || now < holds_until_) return false;
+  Say(Severity::kWarning,
+      absl::StrCat("--preload: ", Named(modules_), " not imported within ",
+                   absl::FormatDuration(kFirstPreloadLimit), "; until that is done workers start normally"),
+      out);
+  return StopHolding();
+}
+
+bool Preload::OnNews(BootTime now, const PreloadNews& news, Effects* out) {
+  if (state_ == State::kOff) return false;
+  switch (news.kind) {
+    case PreloadNews::kReady:
+      return OnReady(news, out);
+    case PreloadNews::kUnsafe:
+      return OnUnsafe(news, out);
+    case PreloadNews::kEnded:
+      return OnEnded(now, news.why, out);
+    case PreloadNews::kForked:
+      deaths_ = 0;
+      return false;
+    case PreloadNews::kStale:
+      Say(Severity::kInfo,
+          absl::StrCat("--preload: ", news.why,
+                       ": the workers of this round start normally, those of the next from a new import"),
+          out);
+      out->push_back(StopPreloader{});
+      Start(out);
+      return false;
+    case PreloadNews::kFailed:
+      out->push_back(StopPreloader{});
+      return OnEnded(now, news.why, out);
+    case PreloadNews::kUnusable:
+    case PreloadNews::kRefused:
+      break;
+  }
+  return GiveUp(news.why, out);
+}
+
+bool Preload::OnReady(const PreloadNews& news, Effects* out) {
+  if (state_ != State::kStarting) return false;
+  state_ = State::kReady;
+  Say(Severity::kInfo,
+      absl::StrCat("--preload: imported ", Named(modules_), " in ",
+                   absl::FormatDuration(absl::Trunc(news.took, absl::Milliseconds(10)))),
+      out);
+  return StopHolding();
+}
+
+bool Preload::OnUnsafe(const PreloadNews& news, Effects* out) {
+  if (state_ != State::kStarting) return false;
+  const auto found = std::find(modules_.begin(), modules_.end(), news.module);
+  if (found == modules_.end()) return GiveUp(absl::StrCat(news.module, " ", news.why), out);
+  Say(Severity::kWarning,
+      absl::StrCat("--preload: each worker imports ", news.module, " itself, because it ", news.why), out);
+  modules_.erase(found);
+  if (modules_.empty()) return GiveUp("no module is left to preload", out);
+  Start(out);
+  return false;
+}
+
+bool Preload::OnEnded(BootTime now, const std::string& how, Effects* out) {
+  if (state_ == State::kPausing) return false;
+  if (++deaths_ > kMaxPreloadDeaths) {
+    return GiveUp(absl::StrCat("the preloading Python has ended ", deaths_, " times (", how, ")"), out);
+  }
+  const absl::Duration pause = kPreloadRetry * (1 << (deaths_ - 1));
+  Say(Severity::kWarning,
+      absl::StrCat("--preload: the preloading Python has ended (", how, "); the next one starts in ",
+                   absl::FormatDuration(pause), ", until it is ready workers start normally"),
+      out);
+  state_ = State::kPausing;
+  retry_at_ = now + pause;
+  return StopHolding();
+}
+
+bool Preload::GiveUp(const std::string& why, Effects* out) {
+  Say(Severity::kWarning, absl::StrCat("--preload is off, workers start normally: ", why), out);
+  out->push_back(StopPreloader{});
+  state_ = State::kOff;
+  return StopHolding();
+}
+
+bool Preload::StopHolding() { return std::exchange(holds_, false); }
+
+void Preload::End(Effects* out) {
+  holds_ = false;
+  if (state_ != State::kOff) out->push_back(StopPreloader{});
+  state_ = State::kOff;
+}
+
+std::string Preload::Holds() const {
+  if (!holds_ || !has_begun_) return "";
+  return absl::StrCat("it imports ", Named(modules_), " for its workers, for up to ",
+                      absl::FormatDuration(kFirstPreloadLimit), " (--preload)");
+}
+
+}  // namespace muster::host

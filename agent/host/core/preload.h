@@ -1,0 +1,81 @@
+// --preload: whether the workers of a round are forked from a Python that has imported their modules, and what is
+// done about that process. The shell (agent/host/preload) runs it and reports what becomes of it.
+//
+// The first round waits until the modules are imported: its workers would spend that time on the same imports,
+// each by itself. Later ones wait for nothing: without a ready preloader their workers start normally. A module
+// that a forked worker would get wrong is left out, and that is said once. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "agent/host/core/effects.h"
+#include "base/time.h"
+
+namespace muster::host {
+
+// For the import of all modules before the first round. An import of torch takes 1 to 3 s from the page cache, and
+// 10 to 60 s from a cold or shared file system.
+inline constexpr absl::Duration kFirstPreloadLimit = absl::Minutes(3);
+inline constexpr absl::Duration kPreloadRetry = absl::Seconds(1);  // after it has ended; doubles each time
+inline constexpr int kMaxPreloadDeaths = 5;  // without workers forked from it in between; then it is given up
+
+// What has become of the preloader, or of a request to fork workers from it.
+struct PreloadNews {
+  enum Kind {
+    kReady,     // every module is imported
+    kUnsafe,    // `module` must not be preloaded, because of `why`; the preloader has ended
+    kUnusable,  // no attempt will be better: no CPython 3.9 or later, say
+    kEnded,     // by itself
+    kForked,    // the workers of a round
+    // The workers of a round were not forked, and started normally:
+    kStale,    // a file has changed since its import; a new preloader will do
+    kRefused,  // what was imported is wrong for these workers, and will be for the next
+    kFailed,   // no answer in time
+  };
+  Kind kind = kReady;
+  std::string why = "";     // end of a sentence
+  std::string module = "";  // of kUnsafe
+  int modules = 0;          // number of modules, of kReady
+  absl::Duration took = absl::ZeroDuration();
+};
+
+class Preload {
+ public:
+  // modules: in the order of their import; empty: nothing is preloaded.
+  explicit Preload(const std::vector<std::string>& modules);
+
+  void Begin(BootTime now, Effects* out);  // the node is fit for a round; only the first call has an effect
+  // True: the first round need not wait any more.
+  [[nodiscard]] bool OnTick(BootTime now, Effects* out);
+  [[nodiscard]] bool OnNews(BootTime now, const PreloadNews& news, Effects* out);
+  void End(Effects* out);  // no round will follow
+
+  bool ready() const { return state_ == State::kReady; }
+  bool holds() const { return holds_; }  // the first round must wait
+  std::string Holds() const;             // what it waits for, as part of a sentence; empty: nothing
+
+ private:
+  enum class State {
+    kOff,
+    kStarting,
+    kReady,
+    kPausing,  // until the next attempt
+  };
+  void Start(Effects* out);
+  bool OnReady(const PreloadNews& news, Effects* out);
+  bool OnUnsafe(const PreloadNews& news, Effects* out);
+  bool OnEnded(BootTime now, const std::string& how, Effects* out);
+  bool GiveUp(const std::string& why, Effects* out);
+  bool StopHolding();
+
+  std::vector<std::string> modules_;  // those that are left
+  State state_ = State::kOff;
+  bool has_begun_ = false;
+  bool holds_;
+  BootTime holds_until_ = absl::InfiniteFuture();
+  BootTime retry_at_ = absl::InfiniteFuture();
+  int deaths_ = 0;
+};
+
+}  // namespace muster::host

@@ -1,0 +1,824 @@
+"""The preloading Python of `muster run --preload`: imports modules once, then forks the workers of each round.
+
+muster starts it exactly as it starts a worker, `python -u train.py ...`, with an archive in front of PYTHONPATH in
+which this file is `sitecustomize`. So it runs after the interpreter is complete and before the script. Here it
+imports the modules and waits for the host. A fork leaves this file by returning: the interpreter then goes on to
+run the script as in any other process, so that `__main__`, sys.path, tracebacks and exit codes are the
+interpreter's own work, and no frame of muster is on the stack.
+
+    host                     preloader                 middle                worker
+    "modules"  ------------> imports, looks for what
+               <------------ "ready" or "unsafe"
+    "fork N", N specs -----> forks the middle -------> forks N workers ----> start of a session, environment
+               <----------------------------------- "forked" with the pids
+    closes the gate's wait ------------------------->  exits --------------> are now children of the host: they
+                                                                             ask to end with it, and go on
+
+The host knows each pid before it becomes the worker's parent, so no exit code can be lost.
+
+Only modules that are built in, or that each Python has loaded by now, are imported here: what is loaded here is
+loaded in every worker. CPython 3.9 or later; older ones are told apart by the host's probe.
+"""
+
+import _ctypes
+import _signal
+import _socket
+import _thread
+import atexit
+import builtins
+import errno
+import gc
+import os
+import sys
+import time
+
+ARCHIVE = "/proc/self/fd/4"  # in front of PYTHONPATH
+ARCHIVE_FD = 4
+CONTROL_FD = 5  # a socket of whole messages to the host
+MAX_MESSAGE = 64 * 1024  # bytes; longer texts come in a file of their own
+MAX_DESCRIPTORS = 8  # in one message
+REPARENT_LIMIT_S = 10.0  # from the middle's permission to exit to its exit
+REPARENT_POLL_S = 0.0002
+DUMP_SIGNAL = _signal.SIGRTMAX - 2  # faulthandler writes the stacks of all threads
+PR_SET_PDEATHSIG = 1
+
+# The steps of a worker's start that can fail, as in ExecStageError.
+STEP_PARENT_DEATH, STEP_CPUS, STEP_PRELOAD = 2, 5, 6
+
+# Variables that native libraries read when they are loaded, by the beginning of their names.
+READ_BY_LIBRARIES = ("OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "GOTO_", "BLIS_", "LD_", "MALLOC_", "GLIBC_")
+
+# ---- the host ------------------------------------------------------------------------------------------------
+
+
+class Host:
+    """The socket to the host. A message is a kind and fields, and may bring descriptors."""
+
+    def __init__(self):
+        self._socket = _socket.socket(fileno=CONTROL_FD)
+        self._socket.setblocking(True)
+
+    def tell(self, *fields):
+        self._socket.send(b"\0".join(os.fsencode(field) for field in fields)[:MAX_MESSAGE])
+
+    def receive(self):
+        """The fields and the descriptors of the next message. Ends this process if the host has ended."""
+        space = _socket.CMSG_SPACE(4 * MAX_DESCRIPTORS)
+        data, ancillary, _, _ = self._socket.recvmsg(MAX_MESSAGE, space, _socket.MSG_CMSG_CLOEXEC)
+        if not data:
+            os._exit(0)
+        descriptors = []
+        for level, kind, content in ancillary:
+            if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS:
+                view = memoryview(content)
+                descriptors += view[: len(view) // 4 * 4].cast("i").tolist()
+        return [os.fsdecode(field) for field in data.split(b"\0")], descriptors
+
+    def close(self):
+        self._socket.close()
+
+
+def read_list(descriptor):
+    """The texts, each ended by a zero byte, in a file of the host."""
+    content = b""
+    while True:
+        part = os.pread(descriptor, 1 << 20, len(content))
+        if not part:
+            break
+        content += part
+    os.close(descriptor)
+    return [os.fsdecode(text) for text in content.split(b"\0")[:-1]]
+
+
+# ---- what modules do while they are imported -----------------------------------------------------------------
+
+
+class EnvironmentWatch:
+    """Records which variables modules read and change while they are imported, and asked for this process's pid.
+
+    os.environ stays the same object, because modules keep it: only its class changes for the while.
+    """
+
+    def __init__(self):
+        self.reads = {}  # name: (value, module that read it first); "*" if a module read them all
+        self.pid_asked = set()  # modules that asked for the pid
+        self.argv_read = None  # the module that read sys.argv
+        self.before = {}
+
+    def begin(self):
+        self.before = dict(os.environ)
+        self._class = type(os.environ)
+        watch = self
+
+        class Watched(self._class):
+            def __getitem__(self, key):
+                watch._note(key)
+                return super().__getitem__(key)
+
+            def __contains__(self, key):
+                watch._note(key)
+                return super().__contains__(key)
+
+            def __iter__(self):
+                watch._note("*")
+                return super().__iter__()
+
+        class Arguments(list):
+            def __getitem__(self, index):
+                watch.argv_read = watch.argv_read or reader()
+                return super().__getitem__(index)
+
+            def __iter__(self):
+                watch.argv_read = watch.argv_read or reader()
+                return super().__iter__()
+
+        def getpid():
+            watch.pid_asked.add(reader())
+            return self._getpid()
+
+        os.environ.__class__ = os.environb.__class__ = Watched
+        self._argv, sys.argv = sys.argv, Arguments(sys.argv)
+        self._getpid, os.getpid = os.getpid, getpid
+
+    def end(self):
+        os.environ.__class__ = os.environb.__class__ = self._class
+        watched, sys.argv = sys.argv, self._argv
+        if list(watched) != self._argv:
+            sys.argv[:] = list(watched)
+        replaced, os.getpid = os.getpid, self._getpid
+        for module in list(sys.modules.values()):
+            if getattr(module, "__dict__", {}).get("getpid") is replaced:
+                module.getpid = self._getpid
+
+    def _note(self, key):
+        name = os.fsdecode(key) if isinstance(key, (str, bytes)) else repr(key)
+        if name not in self.reads:
+            self.reads[name] = (self.before.get(name), reader())
+
+    def why_unsafe(self, name, volatile):
+        for variable, (_, module) in self.reads.items():
+            if variable in volatile:
+                return "reads %s%s" % (variable, "" if module == name else " (in %s)" % module)
+        keeper = self.pid_asked and keeper_of_pid(self.pid_asked)
+        return "keeps its process's pid (in %s)" % keeper if keeper else ""
+
+    def changes(self):
+        """Variables that modules have set (a text) or removed (None)."""
+        now = dict(os.environ)
+        changed = {name: value for name, value in now.items() if self.before.get(name) != value}
+        changed.update((name, None) for name in self.before if name not in now)
+        return changed
+
+
+PASSED_OVER = ("os", "collections.abc", "posixpath")
+
+
+def reader():
+    """The module whose code runs: the nearest frame that is not part of os or of this file."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_globals.get("__name__", "?")
+        if name not in PASSED_OVER and frame.f_globals is not globals():
+            return name
+        frame = frame.f_back
+    return "?"
+
+
+class ProcessState:
+    """What a module must leave as it found it, since a fork copies it, shares it, or loses it."""
+
+    def __init__(self):
+        self.directory = os.getcwd()
+        self.affinity = os.sched_getaffinity(0)
+        self.limits = read_file("/proc/self/limits")
+        self.umask = umask()
+        self.descriptors = set(descriptors())
+
+    def why_unsafe(self):
+        """What has changed since, as the end of a sentence; empty: nothing."""
+        opened = [fd for fd in descriptors() if fd not in self.descriptors]
+        for fd in opened:
+            try:
+                leads_to = os.readlink("/proc/self/fd/%d" % fd)
+            except OSError:
+                continue  # the listing's own
+            return "keeps a descriptor open (%s)" % leads_to
+        if threads() > 1 and threads_survive_a_fork():
+            return "starts a thread"
+        if has_children():
+            return "leaves a process running"
+        if os.getcwd() != self.directory:
+            return "changes the working directory"
+        if umask() != self.umask:
+            return "changes the umask"
+        if read_file("/proc/self/limits") != self.limits:
+            return "changes a resource limit"
+        if os.sched_getaffinity(0) != self.affinity:
+            return "changes its CPU affinity"
+        cuda = sys.modules.get("torch.cuda")
+        if cuda is not None and cuda.is_initialized():
+            return "initializes a GPU"
+        return ""
+
+
+def read_file(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def descriptors():
+    return [int(name) for name in os.listdir("/proc/self/fd")]
+
+
+def threads():
+    return len(os.listdir("/proc/self/task"))
+
+
+def keeper_of_pid(modules):
+    """The first of these modules that would still have this process's pid after a fork; empty: none."""
+    pid = os.getpid()
+    ours, theirs = os.pipe()
+    child = os.fork()
+    if child == 0:
+        for name in sorted(modules):
+            values = list(getattr(sys.modules.get(name), "__dict__", {}).values())
+            if any(type(value) is int and value == pid for value in values):
+                os.write(theirs, os.fsencode(name))
+                break
+        os._exit(0)
+    os.close(theirs)
+    found = os.fsdecode(os.read(ours, MAX_MESSAGE))
+    os.close(ours)
+    os.waitpid(child, 0)
+    return found
+
+
+def threads_survive_a_fork():
+    """Some libraries (OpenBLAS) end their threads at a fork and start them again when they need them."""
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+    return threads() > 1
+
+
+def has_children():
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        return True
+    except ChildProcessError:
+        return False
+
+
+def umask():
+    for line in read_file("/proc/self/status").splitlines():
+        if line.startswith(b"Umask:"):
+            return line
+    return b""
+
+
+# ---- files ---------------------------------------------------------------------------------------------------
+
+
+def origin_of(module):
+    spec = getattr(module, "__spec__", None)
+    origin = getattr(spec, "origin", None)
+    return origin if getattr(spec, "has_location", False) and isinstance(origin, str) else None
+
+
+def mark_of(path):
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+class LoadedFiles:
+    """The files of the modules that were imported here."""
+
+    def __init__(self, loaded_before):
+        self._marks = {}
+        self._packages = {}  # first part of a module's name: its file
+        for name, module in list(sys.modules.items()):
+            if name in loaded_before:
+                continue
+            origin = origin_of(module)
+            if origin is not None:
+                self._marks[origin] = mark_of(origin)
+                if "." not in name:
+                    self._packages[name] = origin
+
+    def changed(self):
+        """A file that is not as it was when it was imported."""
+        for path, mark in self._marks.items():
+            if mark_of(path) != mark:
+                return path
+        return None
+
+    def shadowed_in(self, folder):
+        """A module of which the script's folder has one of the same name: the script would import its own."""
+        try:
+            names = os.listdir(folder)
+        except OSError:
+            return None
+        for name in names:
+            module = name.partition(".")[0]
+            known = self._packages.get(module)
+            if known is None:
+                continue
+            path = os.path.join(folder, name)
+            if os.path.isdir(path):
+                path = os.path.join(path, "__init__.py")
+            elif not name.endswith((".py", ".pyc", ".so")):
+                continue
+            if os.path.exists(path) and not os.path.samefile(path, known):
+                return module
+        return None
+
+
+# ---- the script ----------------------------------------------------------------------------------------------
+
+
+class Script:
+    """The script that the workers will run, by this process's own command line."""
+
+    def __init__(self):
+        self.arguments = sys.argv[1:]
+        self.path = None
+        self.folder = os.getcwd()  # the first of sys.path, for -m and -c
+        if sys.argv[0] not in ("-m", "-c"):
+            self.path = os.path.abspath(sys.argv[0])
+            self.folder = os.path.dirname(os.path.realpath(self.path))
+            if os.path.isdir(self.path):
+                self.folder, self.path = self.path, os.path.join(self.path, "__main__.py")
+        if getattr(sys.flags, "safe_path", False):
+            self.folder = None
+
+    def sets(self, names):
+        """A variable among these that the script sets itself: then modules must be imported after that."""
+        try:
+            text = os.fsdecode(read_file(self.path)) if self.path else ""
+        except OSError:
+            return None
+        for name in names:
+            if name in text and writes_variable(text, name):
+                return name
+        return None
+
+
+def writes_variable(text, name):
+    for quote in "\"'":
+        quoted = quote + name + quote
+        at = text.find(quoted)
+        while at >= 0:
+            after = text[at + len(quoted) :].lstrip()
+            if after.startswith("]"):
+                after = after[1:].lstrip()
+                if after.startswith("=") and not after.startswith("=="):
+                    return True
+            before = text[:at].rstrip()
+            if before.endswith(("setdefault(", "putenv(", "unsetenv(")):
+                return True
+            at = text.find(quoted, at + 1)
+    return False
+
+
+# ---- preloading ----------------------------------------------------------------------------------------------
+
+
+class Unsafe(Exception):
+    """A module that cannot be preloaded, and why."""
+
+    def __init__(self, module, why):
+        super().__init__(module, why)
+        self.module = module
+        self.why = why
+
+
+class Preloaded:
+    """The modules that were imported here, and what must hold so that a worker may be forked from them."""
+
+    def __init__(self, count, watch, files, script):
+        self.count = count
+        self.changes = watch.changes()
+        self.before = watch.before
+        self.reads = watch.reads
+        self.argv_read = watch.argv_read
+        self.files = files
+        self.script = script
+
+    def why_not(self, specs):
+        """Why these workers cannot be forked: ("stale" or "refused", reason). None: they can."""
+        changed = self.files.changed()
+        if changed is not None:
+            return "stale", "%s has changed since it was imported" % changed
+        shadowed = self.script.folder and self.files.shadowed_in(self.script.folder)
+        if shadowed:
+            return "refused", "the script's folder has a module %s of its own" % shadowed
+        own = self.script.sets(self.reads)
+        if own:
+            return "refused", "the script sets %s, which %s read when it was imported" % (own, self.reads[own][1])
+        for spec in specs:
+            why = self._why_not(spec)
+            if why:
+                return "refused", why
+        return None
+
+    def _why_not(self, spec):
+        for name, (value, module) in self.reads.items():
+            if name != "*" and spec.environment.get(name) != value:
+                return "%s read %s when it was imported, and it differs in the workers" % (module, name)
+        for name in self.changes:
+            if spec.environment.get(name) != self.before.get(name):
+                return "a module set %s when it was imported, and it differs in the workers" % name
+        if self.argv_read and script_arguments(spec.arguments) != self.script.arguments:
+            return "%s read sys.argv when it was imported, and it differs between the workers" % self.argv_read
+        return ""
+
+
+def preload(modules, volatile, learned, watch):
+    """Imports the modules in order. Raises Unsafe for the first that must not be."""
+    loaded_before = set(sys.modules)
+    state = ProcessState()
+    # As it will be when the script runs: some modules ask whether there is a script.
+    main = sys.modules["__main__"]
+    script = Script()
+    if script.path:
+        main.__file__ = script.path
+    imported = 0
+    watch.begin()
+    own_sitecustomize()
+    for name in modules:
+        if learned and not is_installed(name):
+            continue
+        try:
+            builtins.__import__(name)
+        except BaseException as error:
+            raise Unsafe(name, "cannot be imported: %s: %s" % (type(error).__name__, error)) from None
+        imported += 1
+        why = watch.why_unsafe(name, volatile) or state.why_unsafe()
+        if why:
+            raise Unsafe(name, why)
+    watch.end()
+    if script.path:
+        del main.__file__
+    forget_random_draws()
+    return Preloaded(imported, watch, LoadedFiles(loaded_before), script)
+
+
+def is_installed(name):
+    """Whether a learned name is a module of this Python's own folders, not of the script or under development."""
+    if name in sys.modules:
+        return True
+    parent = name.rpartition(".")[0]
+    path = getattr(sys.modules.get(parent), "__path__", None) if parent else None
+    if parent and path is None:
+        return False
+    for finder in sys.meta_path:
+        spec = finder.find_spec(name, path)
+        if spec is None:
+            continue
+        if spec.origin in ("built-in", "frozen"):
+            return True
+        return isinstance(spec.origin, str) and spec.origin.startswith(installed_folders())
+    return False
+
+
+def installed_folders():
+    site = sys.modules["site"]
+    folders = [os.path.dirname(os.__file__)] + site.getsitepackages()
+    return tuple(os.path.join(folder, "") for folder in folders)
+
+
+def forget_random_draws():
+    """Leaves torch's generator as in a fresh interpreter; the others are seeded anew in each worker."""
+    torch = sys.modules.get("torch")
+    if torch is None or not hasattr(torch, "default_generator"):
+        return
+    fresh = torch.Generator().get_state()
+    if not torch.equal(torch.default_generator.get_state(), fresh):
+        torch.default_generator.set_state(fresh)
+
+
+# ---- forking -------------------------------------------------------------------------------------------------
+
+
+class Spec:
+    """What one worker gets from the host."""
+
+    def __init__(self, host):
+        fields, received = host.receive()
+        content, self.stdin, self.stdout, self.stderr, self.line = received
+        texts = read_list(content)
+        self.host_pid = int(texts[0])
+        self.cpus = {int(cpu) for cpu in texts[1].split(",") if cpu}
+        self.learn = texts[2]  # the file that gets the names of the modules that it imports; empty: none
+        count = int(texts[3])
+        self.arguments = texts[4 : 4 + count]
+        self.environment = dict(entry.partition("=")[::2] for entry in texts[4 + count :])
+
+    def descriptors(self):
+        return self.stdin, self.stdout, self.stderr, self.line
+
+
+def serve(host, preloaded):
+    """Answers the host until this process is a worker: returns its spec, and the pid of its first parent."""
+    while True:
+        fields, received = host.receive()
+        if fields[0] != "fork":
+            raise ValueError("unknown request %r" % fields[0])
+        (gate,) = received
+        specs = [Spec(host) for _ in range(int(fields[1]))]
+        refused = preloaded.why_not(specs)
+        if refused:
+            host.tell(*refused)
+        else:
+            worker = fork_workers(host, specs, gate)
+            if worker is not None:
+                return worker
+        os.close(gate)
+        for spec in specs:
+            for fd in spec.descriptors():
+                os.close(fd)
+
+
+def fork_workers(host, specs, gate):
+    try:
+        middle = os.fork()
+    except OSError as error:
+        host.tell("refused", "no process can be made: %s" % os.strerror(error.errno))
+        return None
+    if middle != 0:
+        os.waitpid(middle, 0)
+        return None
+    middle = os.getpid()
+    pids = []
+    try:
+        for spec in specs:
+            pid = os.fork()
+            if pid == 0:
+                os.close(gate)
+                for other in specs:
+                    if other is not spec:
+                        for fd in other.descriptors():
+                            os.close(fd)
+                return spec, middle
+            pids.append(pid)
+        host.tell("forked", *[str(pid) for pid in pids])
+        released = os.read(gate, 1)
+    except OSError as error:
+        released = b""
+        host.tell("refused", "no process can be made: %s" % os.strerror(error.errno))
+    if not released:
+        for pid in pids:
+            os.kill(pid, _signal.SIGKILL)
+    os._exit(0)
+
+
+# ---- becoming a worker ---------------------------------------------------------------------------------------
+
+
+def become_worker(spec, middle, preloaded):
+    """Ends this process if it cannot become what a fresh worker would be."""
+    step = STEP_PRELOAD
+    try:
+        os.setsid()
+        set_environment(spec.environment, preloaded.changes)
+        set_arguments(spec.arguments)
+        for source, target in ((spec.stdin, 0), (spec.stdout, 1), (spec.stderr, 2)):
+            os.dup2(source, target)
+            os.close(source)
+        renew_streams()
+        renew_identity()
+        register_stack_dump()
+        watch_changes(preloaded)
+        if spec.learn:
+            sys.meta_path.insert(0, Learner(spec.learn))
+        step = STEP_CPUS
+        if spec.cpus:
+            os.sched_setaffinity(0, spec.cpus)
+        step = STEP_PARENT_DEATH
+        end_with_host(spec.host_pid, middle)
+    except BaseException as error:
+        give_up(spec, step, error)
+    os.close(spec.line)  # the host now knows that the script is about to run
+
+
+def give_up(spec, step, error):
+    """Reports the failure as the exec stage of a worker does."""
+    if step == STEP_PRELOAD:
+        os.write(2, ("muster: --preload: %s\n" % describe(error)).encode(errors="backslashreplace"))
+    number = getattr(error, "errno", None) or errno.EINVAL
+    os.write(spec.line, b"".join(part.to_bytes(4, sys.byteorder) for part in (step, number)))
+    os._exit(126)
+
+
+def describe(error):
+    """The error, and the line of this file where it was raised."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = " (line %d of muster's bootstrap)" % trace.tb_lineno if trace is not None else ""
+    return "%s: %s%s" % (type(error).__name__, error, where)
+
+
+def end_with_host(host_pid, middle):
+    """Waits until the host is the parent; from then on the kernel ends this process with it."""
+    deadline = time.monotonic() + REPARENT_LIMIT_S
+    while os.getppid() != host_pid:
+        if os.getppid() != middle or time.monotonic() > deadline:
+            os._exit(126)  # the host has ended, or has given this worker up
+        time.sleep(REPARENT_POLL_S)
+    prctl = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")
+    if _ctypes.call_cdeclfunction(prctl, (PR_SET_PDEATHSIG, _signal.SIGKILL, 0, 0, 0)) != 0:
+        raise OSError(errno.EPERM, "prctl")
+    if os.getppid() != host_pid:
+        os._exit(126)
+
+
+def set_environment(environment, changes):
+    """In the order of the host, so that child processes see what those of a fresh worker see."""
+    os.environ.clear()
+    for name, value in environment.items():
+        os.environ[name] = value
+    for name, value in changes.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+
+
+def set_arguments(arguments):
+    """argv differs between workers of `--pass-local-rank`. Also for `ps`, as far as it has room."""
+    if sys.argv[1:] == script_arguments(arguments):
+        return
+    sys.argv[1:] = script_arguments(arguments)
+    if hasattr(sys, "orig_argv"):
+        sys.orig_argv[:] = arguments
+    text = b"".join(os.fsencode(argument) + b"\0" for argument in arguments)
+    try:
+        stat = read_file("/proc/self/stat").rpartition(b")")[2].split()
+        begin, end = int(stat[45]), int(stat[46])
+        memory = os.open("/proc/self/mem", os.O_WRONLY | os.O_CLOEXEC)
+    except (OSError, IndexError, ValueError):
+        return
+    try:
+        if len(text) <= end - begin:
+            os.pwrite(memory, text.ljust(end - begin, b"\0"), begin)
+    except OSError:
+        pass  # only what `ps` shows
+    os.close(memory)
+
+
+def script_arguments(arguments):
+    """The end of a whole command line. It has as many arguments as that of this process."""
+    return arguments[len(arguments) - len(sys.argv) + 1 :]
+
+
+def renew_streams():
+    """Makes sys.stdin and its like what the interpreter makes of descriptors 0 to 2. The objects stay the same."""
+    for fd, name in ((0, "stdin"), (1, "stdout"), (2, "stderr")):
+        stream = getattr(sys, name)
+        if stream is None:
+            continue
+        writes = fd != 0
+        unbuffered = writes and stream.write_through  # -u
+        raw = open(fd, "wb" if writes else "rb", 0 if unbuffered else -1, closefd=False)
+        getattr(raw, "raw", raw).name = "<%s>" % name
+        line_buffering = not unbuffered and (fd == 2 or os.isatty(fd))
+        stream.__init__(raw, stream.encoding, stream.errors, "\n", line_buffering, stream.write_through)
+        stream.mode = "w" if writes else "r"
+
+
+def renew_identity():
+    """What modules have drawn from the kernel at their import. Python's own generators draw anew at each fork."""
+    # What was loaded before the fork is left alone by the collector, so that its memory stays shared; at the very
+    # end it takes part again, or objects of the script would not be finalized.
+    atexit.register(gc.unfreeze)
+    threading = sys.modules.get("threading")
+    if threading is not None:
+        threading.main_thread()._native_id = _thread.get_native_id()
+    numpy_random = sys.modules.get("numpy.random")
+    if numpy_random is not None:
+        numpy_random.seed()
+    processes = sys.modules.get("multiprocessing.process")
+    if processes is not None:
+        processes.current_process().authkey = os.urandom(32)
+    logs = sys.modules.get("logging")
+    if logs is not None:
+        logs._startTime = time.time_ns() if isinstance(logs._startTime, int) else time.time()
+
+
+def watch_changes(preloaded):
+    """Says it when the script sets a variable too late: a module has read it here, before the script began."""
+    known = set(sys.modules)
+    told = set()
+    putenv = os.putenv
+
+    def checked_putenv(name, value, /):
+        putenv(name, value)
+        text = os.fsdecode(name)
+        read = preloaded.reads.get(text)
+        if text in told or (read is None and not text.startswith(READ_BY_LIBRARIES)):
+            return
+        if reader() in known and reader() != "__main__":
+            return
+        told.add(text)
+        who = read[1] if read else "a library"
+        message = (
+            "muster: the script sets %s, but %s read it earlier, when --preload imported it: set the variable "
+            "outside, or start without --preload\n"
+        )
+        os.write(2, (message % (text, who)).encode(errors="backslashreplace"))
+
+    os.putenv = checked_putenv
+
+
+def register_stack_dump():
+    import faulthandler
+
+    faulthandler.register(DUMP_SIGNAL, file=2, all_threads=True)
+
+
+class Learner:
+    """Writes down which modules the script imports, for `--preload auto`. It finds none itself."""
+
+    def __init__(self, path):
+        self._path = path
+
+    def find_spec(self, name, path=None, target=None):
+        try:
+            file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+            os.write(file, os.fsencode(name) + b"\n")
+            os.close(file)
+        except OSError:
+            pass  # the list is shorter then
+        return None
+
+
+# ---- start ---------------------------------------------------------------------------------------------------
+
+
+def leave_no_trace():
+    """Undoes what muster did to start this file: a fresh worker has none of it."""
+    if ARCHIVE in sys.path:
+        sys.path.remove(ARCHIVE)
+    sys.path_importer_cache.pop(ARCHIVE, None)
+    rest = os.environ.get("PYTHONPATH", "")[len(ARCHIVE) :].lstrip(":")
+    if rest:
+        os.environ["PYTHONPATH"] = rest
+    else:
+        os.environ.pop("PYTHONPATH", None)
+    os.close(ARCHIVE_FD)
+    sys.modules.pop("sitecustomize", None)
+
+
+def own_sitecustomize():
+    """Runs the sitecustomize that this Python has, if any, as the interpreter would have."""
+    try:
+        import sitecustomize  # noqa: F401
+    except ImportError as error:
+        if error.name != "sitecustomize":
+            raise
+
+
+def main(host):
+    if sys.implementation.name != "cpython" or sys.version_info < (3, 9):
+        host.tell("unsupported", "%s %s" % (sys.implementation.name, sys.version.split()[0]))
+        os._exit(0)
+    if sys.argv[:1] == ["-c"] and len(sys.argv) > 1 and sys.argv[1] == "muster-probe":
+        host.tell("probe", sys.version.split()[0])
+        os._exit(0)
+    leave_no_trace()
+    fields, received = host.receive()
+    modules, volatile = (read_list(file) for file in received)
+    began = time.monotonic()
+    try:
+        preloaded = preload(modules, set(volatile), fields[1] == "learned", EnvironmentWatch())
+    except Unsafe as unsafe:
+        host.tell("unsafe", unsafe.module, unsafe.why)
+        os._exit(0)
+    gc.collect()
+    gc.freeze()
+    host.tell("ready", str(preloaded.count), "%.3f" % (time.monotonic() - began))
+    spec, middle = serve(host, preloaded)
+    host.close()
+    become_worker(spec, middle, preloaded)
+
+
+def run():
+    host = Host()
+    try:
+        main(host)
+    except BaseException as error:  # else the interpreter would go on to the script
+        host.tell("failed", describe(error))
+        os._exit(70)
+
+
+OURS = sys.modules[__name__]
+run()
+if "sitecustomize" not in sys.modules:
+    # site passes over this error, and the import machinery forgets this module.
+    sys.modules["sitecustomize"] = OURS
+    raise ImportError("there is no sitecustomize", name="sitecustomize")

@@ -1,0 +1,189 @@
+#include "agent/host/core/preload.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "agent/host/core/effects.h"
+#include "tests/unit/effects.h"
+
+namespace muster::host {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class PreloadTest : public ::testing::Test {
+ protected:
+  static Preload Make() { return Preload({"torch", "lightning"}); }
+  // One that has imported everything.
+  Preload Ready() {
+    Preload preload = Make();
+    preload.Begin(now_, &effects_);
+    EXPECT_TRUE(News(&preload, {.kind = PreloadNews::kReady, .modules = 2}));
+    effects_.clear();
+    return preload;
+  }
+  bool News(Preload* preload, const PreloadNews& news) { return preload->OnNews(now_, news, &effects_); }
+  std::vector<std::vector<std::string>> Starts() const {
+    std::vector<std::vector<std::string>> starts;
+    for (const StartPreloader& start : AllOf<StartPreloader>(effects_)) starts.push_back(start.modules);
+    return starts;
+  }
+  size_t Stops() const { return AllOf<StopPreloader>(effects_).size(); }
+  std::vector<std::string> Lines() const {
+    std::vector<std::string> lines;
+    for (const Note& note : AllOf<Note>(effects_)) lines.push_back(note.text);
+    return lines;
+  }
+
+  BootTime now_ = FromBootNanos(1'000'000'000'000);
+  Effects effects_;
+};
+
+TEST_F(PreloadTest, WithoutModulesNothingIsStartedAndNothingWaits) {
+  Preload preload({});
+  preload.Begin(now_, &effects_);
+  EXPECT_FALSE(preload.OnTick(now_ + absl::Hours(1), &effects_));
+  preload.End(&effects_);
+  EXPECT_THAT(effects_, IsEmpty());
+  EXPECT_FALSE(preload.holds());
+  EXPECT_FALSE(preload.ready());
+}
+
+TEST_F(PreloadTest, TheFirstRoundWaitsForTheImport) {
+  Preload preload = Make();
+  EXPECT_TRUE(preload.holds()) << "also before the node is fit";
+  preload.Begin(now_, &effects_);
+  preload.Begin(now_, &effects_);
+  EXPECT_THAT(Starts(), ElementsAre(ElementsAre("torch", "lightning"))) << "once";
+  EXPECT_THAT(preload.Holds(), HasSubstr("imports torch, lightning for its workers, for up to 3m"));
+  EXPECT_FALSE(preload.ready());
+  EXPECT_TRUE(News(&preload, {.kind = PreloadNews::kReady, .modules = 2, .took = absl::Milliseconds(1512)}));
+  EXPECT_FALSE(preload.holds());
+  EXPECT_EQ(preload.Holds(), "");
+  EXPECT_TRUE(preload.ready());
+  EXPECT_THAT(Lines(), ElementsAre("--preload: imported torch, lightning in 1.51s"));
+}
+
+TEST_F(PreloadTest, AnImportThatTakesTooLongHoldsNoRoundButIsUsedLater) {
+  Preload preload = Make();
+  preload.Begin(now_, &effects_);
+  EXPECT_FALSE(preload.OnTick(now_ + kFirstPreloadLimit - absl::Nanoseconds(1), &effects_));
+  EXPECT_TRUE(preload.OnTick(now_ + kFirstPreloadLimit, &effects_));
+  EXPECT_FALSE(preload.OnTick(now_ + kFirstPreloadLimit, &effects_)) << "said once";
+  EXPECT_FALSE(preload.holds());
+  EXPECT_FALSE(preload.ready());
+  EXPECT_EQ(Stops(), 0u);
+  EXPECT_FALSE(News(&preload, {.kind = PreloadNews::kReady, .modules = 2}));
+  EXPECT_TRUE(preload.ready());
+}
+
+TEST_F(PreloadTest, AnUnsafeModuleIsLeftOutAndTheOthersAreImportedAnew) {
+  Preload preload = Make();
+  preload.Begin(now_, &effects_);
+  effects_.clear();
+  EXPECT_FALSE(News(&preload, {.kind = PreloadNews::kUnsafe, .why = "reads LOCAL_RANK", .module = "lightning"}));
+  EXPECT_THAT(Starts(), ElementsAre(ElementsAre("torch")));
+  EXPECT_THAT(Lines(),
+              ElementsAre("--preload: each worker imports lightning itself, because it reads LOCAL_RANK"));
+  EXPECT_TRUE(preload.holds()) << "the rest is still worth waiting for";
+}
+
+TEST_F(PreloadTest, ItIsOffOnceNoModuleIsLeft) {
+  Preload preload({"lightning"});
+  preload.Begin(now_, &effects_);
+  effects_.clear();
+  EXPECT_TRUE(News(&preload, {.kind = PreloadNews::kUnsafe, .why = "starts a thread", .module = "lightning"}));
+  EXPECT_THAT(Starts(), IsEmpty());
+  EXPECT_EQ(Stops(), 1u);
+  EXPECT_FALSE(preload.holds());
+  EXPECT_FALSE(preload.ready());
+}
+
+TEST_F(PreloadTest, AnInterpreterThatCannotDoItIsNotTriedAgain) {
+  Preload preload = Make();
+  preload.Begin(now_, &effects_);
+  effects_.clear();
+  EXPECT_TRUE(News(&preload, {.kind = PreloadNews::kUnusable, .why = "python is too old"}));
+  EXPECT_THAT(Lines(), ElementsAre("--preload is off, workers start normally: python is too old"));
+  EXPECT_FALSE(preload.OnTick(now_ + absl::Hours(1), &effects_));
+  EXPECT_THAT(Starts(), IsEmpty());
+}
+
+TEST_F(PreloadTest, OneThatEndsIsStartedAnewWithPausesThatDoubleAndIsGivenUpInTheEnd) {
+  Preload preload = Ready();
+  absl::Duration pause = kPreloadRetry;
+  for (int death = 1; death <= kMaxPreloadDeaths; ++death, pause *= 2) {
+    effects_.clear();
+    EXPECT_FALSE(News(&preload, {.kind = PreloadNews::kEnded, .why = "killed (SIGKILL)"}));
+    EXPECT_FALSE(preload.ready());
+    EXPECT_FALSE(preload.OnTick(now_ + pause - absl::Nanoseconds(1), &effects_));
+    EXPECT_THAT(Starts(), IsEmpty());
+    now_ += pause;
+    EXPECT_FALSE(preload.OnTick(now_, &effects_));
+    EXPECT_THAT(Starts(), ElementsAre(ElementsAre("torch", "lightning"))) << death;
+    EXPECT_FALSE(News(&preload, {.kind = PreloadNews::kReady, .modules = 2}));
+  }
+  effects_.clear();
+  EXPECT_FALSE(News(&preload, {.kind = PreloadNews::kEnded, .why = "killed (SIGKILL)"}));
+  EXPECT_THAT(Lines(), ElementsAre(HasSubstr("off")));
+  EXPECT_FALSE(preload.OnTick(now_ + absl::Hours(1), &effects_));
+  EXPECT_THAT(Starts(), IsEmpty());
+}
+
+TEST_F(PreloadTest, ARoundThatWasForkedFromItForgivesEarlierEnds) {
+  Preload preload = Ready();
+  for (int i = 0; i < 3 * kMaxPreloadDeaths; ++i) {
+    EXPECT_FALSE(News(&preload, {.kind = PreloadNews::kEnded, .why = "killed (SIGKILL)"}));
+    now_ += kPreloadRetry;
+    EXPECT_FALSE(preload.OnTick(now_, &effects_));
+    EXPECT_FALSE(News(&preload, {.kind = PreloadNews::kReady, .modules = 2}));
+    EXPECT_FALSE(News(&preload, {.kind = PreloadNews::kForked}));
+    EXPECT_TRUE(preload.ready());
+  }
+}
+
+TEST_F(PreloadTest, TheFirstRoundDoesNotWaitForAnotherAttempt) {
+  Preload preload = Make();
+  preload.Begin(now_, &effects_);
+  EXPECT_TRUE(News(&preload, {.kind = PreloadNews::kEnded, .why = "killed (SIGKILL)"}));
+  EXPECT_FALSE(preload.holds());
+}
+
+TEST_F(PreloadTest, AfterAFileHasChangedTheModulesAreImportedAnewAtOnce) {
+  Preload preload = Ready();
+  EXPECT_FALSE(News(&preload, {.kind = PreloadNews::kStale, .why = "/x.py has changed"}));
+  EXPECT_EQ(Stops(), 1u);
+  EXPECT_THAT(Starts(), ElementsAre(ElementsAre("torch", "lightning")));
+  EXPECT_FALSE(preload.holds()) << "the next round may come before";
+  EXPECT_FALSE(preload.ready());
+}
+
+TEST_F(PreloadTest, WorkersThatItMustNotForkMakeItEnd) {
+  Preload preload = Ready();
+  EXPECT_FALSE(News(&preload, {.kind = PreloadNews::kRefused, .why = "the script sets X"}));
+  EXPECT_THAT(Lines(), ElementsAre("--preload is off, workers start normally: the script sets X"));
+  EXPECT_EQ(Stops(), 1u);
+  EXPECT_FALSE(preload.ready());
+}
+
+TEST_F(PreloadTest, OneThatDoesNotAnswerIsReplaced) {
+  Preload preload = Ready();
+  EXPECT_FALSE(News(&preload, {.kind = PreloadNews::kFailed, .why = "it does not answer"}));
+  EXPECT_EQ(Stops(), 1u);
+  EXPECT_FALSE(preload.OnTick(now_ + kPreloadRetry, &effects_));
+  EXPECT_EQ(Starts().size(), 1u);
+}
+
+TEST_F(PreloadTest, AtTheEndItIsStoppedAndNothingStartsAgain) {
+  Preload preload = Ready();
+  preload.End(&effects_);
+  EXPECT_EQ(Stops(), 1u);
+  EXPECT_FALSE(News(&preload, {.kind = PreloadNews::kEnded, .why = "killed (SIGKILL)"}));
+  EXPECT_FALSE(preload.OnTick(now_ + absl::Hours(1), &effects_));
+  EXPECT_THAT(Starts(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace muster::host

@@ -1,0 +1,78 @@
+#include "agent/host/preload/bootstrap.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "agent/host/preload/memory_file.h"
+#include "agent/host/preload/messages.h"
+#include "base/io/event_loop.h"
+
+namespace muster::host {
+namespace {
+
+// Lets Python judge the archive: zipfile checks every header and the checksum, zipimport is what will read it.
+int Python(const std::string& code, const OwnedFd& archive) {
+  const std::string path = absl::StrCat("/proc/", getpid(), "/fd/", archive.get());
+  return std::system(absl::StrCat("python3 -c \"", code, "\" ", path).c_str());
+}
+
+TEST(StoredArchive, PythonFindsItWhole) {
+  const auto archive = MemoryFile("test", StoredArchive("some_module.py", "value = 'content'\n"));
+  ASSERT_TRUE(archive.ok());
+  EXPECT_EQ(Python("import sys, zipfile; z = zipfile.ZipFile(sys.argv[1]); assert z.testzip() is None; "
+                   "assert z.read('some_module.py') == b'value = \\'content\\'\\n'; "
+                   "assert z.namelist() == ['some_module.py']",
+                   *archive),
+            0);
+  EXPECT_EQ(Python("import sys; sys.path.insert(0, sys.argv[1]); import some_module; "
+                   "assert some_module.value == 'content'",
+                   *archive),
+            0);
+}
+
+TEST(BootstrapArchive, HoldsTheTextOfTheRepository) {
+  const auto archive = BootstrapArchive();
+  ASSERT_TRUE(archive.ok());
+  EXPECT_EQ(Python("import sys, zipfile; assert zipfile.ZipFile(sys.argv[1]).read('sitecustomize.py') == "
+                   "open('" MUSTER_SOURCE_DIR "/agent/host/preload/bootstrap.py', 'rb').read()",
+                   *archive),
+            0);
+}
+
+class MessagesTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    int fds[2];
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds), 0);
+    ours_ = OwnedFd(fds[0]);
+    theirs_ = OwnedFd(fds[1]);
+  }
+  OwnedFd ours_, theirs_;
+};
+
+TEST_F(MessagesTest, FieldsArriveAsTheyWereSent) {
+  const std::vector<std::string> fields = {"kind", "", "a b\n", std::string(20'000, 'x')};
+  ASSERT_TRUE(SendMessage(ours_.get(), fields, {}).ok());
+  const auto received = ReceiveMessage(theirs_.get(), EventLoop::Now());
+  ASSERT_TRUE(received.ok()) << received.status();
+  EXPECT_EQ(*received, fields);
+}
+
+TEST_F(MessagesTest, SilenceEndsWithItsTimeAndAClosedEndAtOnce) {
+  EXPECT_TRUE(
+      absl::IsDeadlineExceeded(ReceiveMessage(theirs_.get(), EventLoop::Now() + absl::Milliseconds(1)).status()));
+  ours_.Reset();
+  EXPECT_TRUE(absl::IsUnavailable(ReceiveMessage(theirs_.get(), absl::InfiniteFuture()).status()));
+}
+
+TEST(JoinTexts, EachIsEndedByAZeroByte) {
+  EXPECT_EQ(JoinTexts({"a", "", "b"}), std::string("a\0\0b\0", 5));
+  EXPECT_EQ(JoinTexts({}), "");
+}
+
+}  // namespace
+}  // namespace muster::host
