@@ -192,17 +192,13 @@ class ProcessState:
         self.affinity = os.sched_getaffinity(0)
         self.limits = read_file("/proc/self/limits")
         self.umask = umask()
-        self.descriptors = set(descriptors())
+        self.descriptors = descriptors()
 
     def why_unsafe(self):
         """What has changed since, as the end of a sentence; empty: nothing."""
-        opened = [fd for fd in descriptors() if fd not in self.descriptors]
-        for fd in opened:
-            try:
-                leads_to = os.readlink("/proc/self/fd/%d" % fd)
-            except OSError:
-                continue  # the listing's own
-            return "keeps a descriptor open (%s)" % leads_to
+        for descriptor, leads_to in descriptors().items():
+            if descriptor not in self.descriptors:
+                return "keeps a descriptor open (%s)" % leads_to
         if threads() > 1 and threads_survive_a_fork():
             return "starts a thread"
         if has_children():
@@ -227,7 +223,14 @@ def read_file(path):
 
 
 def descriptors():
-    return [int(name) for name in os.listdir("/proc/self/fd")]
+    """What the open descriptors lead to, without that of the listing itself."""
+    found = {}
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            found[name] = os.readlink("/proc/self/fd/" + name)
+        except OSError:
+            pass
+    return found
 
 
 def threads():

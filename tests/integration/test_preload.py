@@ -1,0 +1,376 @@
+"""--preload: what the first round waits for, what is not preloaded and why, and what becomes of the preloader."""
+import json
+import os
+import pathlib
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import cluster
+from cluster import ClusterTest, wait_until
+
+IMPORTED = r"--preload: imported (.*) in \S+"
+OFF = r"--preload is off, workers start normally: (.*)"
+LEFT_OUT = r"--preload: each worker imports (\S+) itself, because it (.*)"
+
+
+class Preload(ClusterTest):
+    """One node. `modules` are written to a folder on PYTHONPATH; the script prints what a worker sees."""
+
+    def setUp(self):
+        super().setUp()
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="muster-preload-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+        (self.folder / "modules").mkdir()
+        (self.folder / "work").mkdir()
+
+    def write(self, name, text):
+        path = self.folder / name
+        path.write_text(text)
+        return path
+
+    def environment(self, **more):
+        return {**cluster.plain_environment(), "PYTHONPATH": str(self.folder / "modules"),
+                "PYTHONDONTWRITEBYTECODE": "1", **more}
+
+    def start(self, script, preload, *options, nproc=1, environment=None, arguments=(), python=sys.executable):
+        path = self.write("work/script.py", script)
+        command = [str(cluster.BINARY), "run", "--nproc-per-node", str(nproc), "--python", python,
+                   "--preload", preload, *options, str(path), *arguments]
+        node = cluster.Node("node", command, {**self.environment(), **(environment or {})}, self.folder,
+                            cwd=self.folder / "work")
+        self.addCleanup(self.end, node)
+        return node
+
+    def end(self, node):
+        if not node.has_ended():
+            node.process.kill()
+        node.exit_code()
+
+    def run_job(self, *arguments, code=0, **more):
+        node = self.start(*arguments, **more)
+        self.assertEqual(code, node.exit_code(), node.err())
+        return node
+
+    def preloader(self, node):
+        """The pid of the preloading Python, from which no worker has come yet or any more."""
+        found = [pid for pid in cluster.children(node.process.pid)
+                 if "RANK=" not in self.environ_of(pid) and "script.py" in " ".join(cluster.arguments_of(pid))
+                 and cluster.is_alive(pid) and os.path.exists(f"/proc/{pid}/fd/5")]
+        return found[0] if len(found) == 1 else None
+
+    @staticmethod
+    def environ_of(pid):
+        try:
+            return pathlib.Path(f"/proc/{pid}/environ").read_text()
+        except OSError:
+            return ""
+
+    # What is preloaded.
+
+    def test_workers_find_the_modules_and_import_them_no_more(self):
+        self.write("modules/slow.py", "import os\nopen(os.environ['COUNT'], 'a').write('x')")
+        count = self.folder / "count"
+        node = self.run_job("import sys; print('slow' in sys.modules); import slow", "slow", nproc=4,
+                            environment={"COUNT": str(count)})
+        self.assertEqual("True\n" * 4, node.out())
+        self.assertEqual("x", count.read_text())
+        self.assertEqual(["slow"], node.said(IMPORTED))
+
+    def test_every_restart_is_forked_too(self):
+        self.write("modules/slow.py", "import os\nopen(os.environ['COUNT'], 'a').write('x')")
+        count = self.folder / "count"
+        script = ("import os, sys\nassert 'slow' in sys.modules\n"
+                  "n = int(os.environ['TORCHELASTIC_RESTART_COUNT'])\nsys.exit(0 if n == 2 else 3)")
+        node = self.run_job(script, "slow", "--max-restarts", "2", "--restart-delay", "0", nproc=2,
+                            environment={"COUNT": str(count)})
+        self.assertEqual("x", count.read_text())
+        self.assertEqual([], node.said("start normally"))
+
+    def test_each_worker_has_its_own_environment_and_arguments(self):
+        script = ("import os, sys, json\nprint(json.dumps([os.environ['RANK'], os.environ['LOCAL_RANK'], sys.argv[1:], "
+                  "open('/proc/self/cmdline').read().split(chr(0))[3:]]))")
+        node = self.run_job(script, "json", "--pass-local-rank", nproc=12, arguments=["${local_rank}", "end"])
+        seen = sorted((json.loads(line) for line in node.out().splitlines()), key=lambda line: int(line[0]))
+        for rank, (global_rank, local_rank, argv, shown) in enumerate(seen):
+            self.assertEqual([str(rank), str(rank)], [global_rank, local_rank])
+            self.assertEqual([f"--local-rank={rank}", str(rank), "end"], argv)
+            self.assertEqual(argv, [text for text in shown if text])
+
+    def test_a_module_of_the_script_is_as_it_is_on_disk_in_each_round(self):
+        self.write("work/own.py", "x = 0")
+        script = ("import os, sys, own\nn = int(os.environ['TORCHELASTIC_RESTART_COUNT'])\nprint(own.x, flush=True)\n"
+                  "open('own.py', 'w').write('x = %d' % (n + 1))\nsys.exit(0 if n == 2 else 3)")
+        node = self.run_job(script, "json", "--max-restarts", "2", "--restart-delay", "0")
+        self.assertEqual("0\n1\n2\n", node.out())
+
+    def test_workers_draw_different_random_numbers(self):
+        node = self.run_job("import random, multiprocessing, os\n"
+                            "print(random.random(), multiprocessing.current_process().authkey.hex())",
+                            "random,multiprocessing", nproc=3)
+        lines = node.out().splitlines()
+        self.assertEqual(3, len({line.split()[0] for line in lines}), lines)
+        self.assertEqual(3, len({line.split()[1] for line in lines}), lines)
+
+    def test_what_is_printed_at_the_import_is_shown_once(self):
+        self.write("modules/loud.py", "print('it says'); import sys; print('it warns', file=sys.stderr)")
+        node = self.run_job("import loud; print('worker')", "loud", nproc=2)
+        wait_until("both lines", lambda: node.said("preload: it says") and node.said("preload: it warns"))
+        self.assertEqual(["worker"] * 2, node.out().splitlines())
+
+    def test_in_several_nodes_each_has_its_own(self):
+        job = self.cluster(2, options=["--python", sys.executable, "--preload", "json"], nproc=2)
+        # The harness starts its worker as a program; here it is a script.
+        job.program = job.program[len(cluster.FRESH):]
+        for place in range(2):
+            command = cluster.node_command(["--nproc-per-node", "2", *job.options], job.program)
+            command.remove("--no-python")
+            job.nodes[place] = cluster.Node(f"place{place}", command, job.environment_of(place), job.folder)
+            job.all_nodes.append(job.nodes[place])
+        job.wait_for_round(0)
+        job.open_gate()
+        self.assertEqual({0: 0, 1: 0}, job.exit_codes())
+        for node in job.nodes.values():
+            self.assertEqual(["json"], node.said(IMPORTED))
+
+    # What is not, and what is said.
+
+    def check_left_out(self, text, why, script="import bad; print('worker')", **more):
+        self.write("modules/bad.py", text)
+        node = self.run_job(script, "json,bad", nproc=2, **more)
+        self.assertEqual("worker\n" * 2, node.out())
+        ((module, reason),) = node.said(LEFT_OUT)
+        self.assertEqual("bad", module)
+        self.assertRegex(reason, why)
+        self.assertEqual(["json"], node.said(IMPORTED))
+
+    def test_a_module_that_reads_a_rank(self):
+        self.check_left_out("import os\nos.environ.get('LOCAL_RANK')", "^reads LOCAL_RANK$")
+
+    def test_a_module_that_reads_a_rank_in_another(self):
+        self.write("modules/inner.py", "import os\nos.getenv('RANK')")
+        self.check_left_out("import inner", r"^reads RANK \(in inner\)$")
+
+    def test_a_module_that_asks_whether_there_is_a_rank(self):
+        self.check_left_out("import os\nx = 'RANK' in os.environ", "^reads RANK$")
+
+    def test_a_module_that_reads_a_rank_as_bytes(self):
+        self.check_left_out("import os\nos.environb.get(b'RANK')", "^reads RANK$")
+
+    def test_a_module_that_starts_a_thread(self):
+        self.check_left_out("import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True)"
+                            ".start()", "starts a thread")
+
+    def test_a_module_that_opens_a_socket(self):
+        self.check_left_out("import socket\ns = socket.socket()", r"keeps a descriptor open \(socket:")
+
+    def test_a_module_that_leaves_a_process_running(self):
+        self.check_left_out("import subprocess\np = subprocess.Popen(['sleep', '1'])", "leaves a process running")
+
+    def test_a_module_that_changes_the_folder(self):
+        self.check_left_out("import os\nos.chdir('/')", "changes the working directory")
+
+    def test_a_module_that_keeps_its_pid(self):
+        self.check_left_out("import os\nPID = os.getpid()", r"keeps its process's pid \(in bad\)")
+
+    def test_a_module_that_keeps_its_pid_and_renews_it_after_a_fork_is_fine(self):
+        self.write("modules/good.py", "import os\nPID = os.getpid()\ndef renew():\n    global PID\n"
+                                      "    PID = os.getpid()\nos.register_at_fork(after_in_child=renew)")
+        node = self.run_job("import good, os; print(good.PID == os.getpid(), os.getpid.__module__)", "good")
+        self.assertEqual("True posix\n", node.out())
+        self.assertEqual([], node.said(LEFT_OUT))
+
+    def test_a_module_that_cannot_be_imported(self):
+        self.check_left_out("raise ValueError('no')", "cannot be imported: ValueError: no", script="print('worker')")
+
+    def test_a_module_that_ends_the_interpreter(self):
+        self.check_left_out("raise SystemExit(3)", "cannot be imported: SystemExit: 3", script="print('worker')")
+
+    def test_a_module_that_is_not_there(self):
+        node = self.run_job("print('worker')", "nowhere_to_be_found")
+        self.assertEqual("worker\n", node.out())
+        self.assertRegex(node.said(OFF)[0], "no module is left to preload")
+
+    def test_a_module_that_reads_the_arguments_where_they_differ(self):
+        self.write("modules/bad.py", "import sys\nx = sys.argv[1]")
+        node = self.run_job("import bad, sys; print(bad.x == sys.argv[1])", "bad", nproc=2,
+                            arguments=["${local_rank}"])
+        self.assertEqual("True\n" * 2, node.out())
+        self.assertRegex(node.said(OFF)[0], "bad read sys.argv")
+        node = self.run_job("import bad, sys; print(bad.x == sys.argv[1])", "bad", nproc=2, arguments=["same"])
+        self.assertEqual([], node.said(OFF))
+
+    def test_a_variable_that_the_script_sets_itself(self):
+        self.write("modules/reads.py", "import os\nx = os.environ.get('SETTING')")
+        for line in ("os.environ['SETTING'] = 'y'", 'os.environ.setdefault("SETTING", "y")', "os.putenv('SETTING', 'y')"
+                     "; os.environ |= {'SETTING': 'y'}"):
+            with self.subTest(line):
+                node = self.run_job(f"import os\n{line}\nimport reads; print(reads.x)", "reads")
+                self.assertEqual("y\n", node.out())
+                self.assertRegex(node.said(OFF)[0], "the script sets SETTING, which reads read when it was imported")
+
+    def test_a_variable_that_the_script_reads_only_is_fine(self):
+        self.write("modules/reads.py", "import os\nx = os.environ.get('SETTING')")
+        node = self.run_job("import os\nprint(os.environ['SETTING'] == 'z')", "reads", environment={"SETTING": "z"})
+        self.assertEqual("True\n", node.out())
+        self.assertEqual([], node.said(OFF))
+
+    def test_a_variable_that_is_set_too_late_is_named_by_the_worker(self):
+        self.write("modules/reads.py", "import os\nx = os.environ.get('SETTING')")
+        node = self.run_job("import os\nname = 'SET' + 'TING'\nfor i in range(2): os.environ[name] = 'y'\n"
+                            "os.environ['OMP_' + 'X'] = '1'\nos.environ['FREE'] = '1'\nimport reads; print(reads.x)",
+                            "reads")
+        self.assertEqual("None\n", node.out())
+        self.assertEqual(["SETTING", "OMP_X"], node.said("muster: the script sets (\\S+), but"))
+
+    def test_a_module_that_the_scripts_folder_has_too(self):
+        self.write("modules/twice.py", "x = 'preloaded'")
+        self.write("work/twice.py", "x = 'own'")
+        node = self.run_job("import twice; print(twice.x)", "twice")
+        self.assertEqual("own\n", node.out())
+        self.assertEqual(["the script's folder has a module twice of its own"], node.said(OFF))
+
+    def test_a_file_that_has_changed_since(self):
+        module = self.write("modules/changes.py", "x = 0")
+        script = ("import os, sys, changes\nn = int(os.environ['TORCHELASTIC_RESTART_COUNT'])\n"
+                  "print(changes.x, flush=True)\n"
+                  f"open({str(module)!r}, 'w').write('x = 100 + %d' % n)\nsys.exit(0 if n == 1 else 3)")
+        node = self.run_job(script, "changes", "--max-restarts", "1")
+        self.assertEqual("0\n100\n", node.out())
+        self.assertEqual([str(module)], node.said("--preload: (\\S+) has changed since it was imported"))
+
+    def test_an_old_python(self):
+        old = pathlib.Path(os.path.expanduser("~/.pyenv/versions/3.8.18/bin/python"))
+        if not old.exists():
+            self.skipTest("there is no Python 3.8")
+        node = self.run_job("print('worker')", "json", python=str(old))
+        self.assertEqual("worker\n", node.out())
+        self.assertRegex(node.said(OFF)[0], r"needs CPython 3.9 or later, and .* is .*3\.8\.18")
+
+    def test_a_python_that_passes_over_the_bootstrap_runs_the_script_only_as_a_worker(self):
+        wrapper = self.write("python", f"#!/bin/sh\nexec {sys.executable} -E \"$@\"\n")
+        wrapper.chmod(wrapper.stat().st_mode | stat.S_IXUSR)
+        node = self.run_job("import os; print('rank', os.environ.get('RANK'))", "json", python=str(wrapper))
+        self.assertEqual("rank 0\n", node.out())
+        self.assertRegex(node.said(OFF)[0], "does not import sitecustomize")
+
+    def test_a_python_that_is_none_runs_no_script_without_a_rank(self):
+        wrapper = self.write("python", "#!/bin/sh\necho called $RANK \"$@\" >>$0.calls\nexit 0\n")
+        wrapper.chmod(wrapper.stat().st_mode | stat.S_IXUSR)
+        node = self.run_job("", "json", python=str(wrapper))
+        calls = (self.folder / "python.calls").read_text().splitlines()
+        self.assertEqual([], [call for call in calls if "script.py" in call and not call.startswith("called 0")], calls)
+        self.assertTrue(node.said("--preload: the preloading Python has ended"))
+
+    # What becomes of it.
+
+    WAITS = ("import os, time\nopen(os.environ['HERE'] + os.environ['TORCHELASTIC_RESTART_COUNT'] + '-' + "
+             "os.environ['RANK'], 'w').write(str(os.getpid()))\n"
+             "while not os.path.exists(os.environ['HERE'] + 'gate'): time.sleep(0.01)\n")
+
+    def waiting(self, *options, nproc=2):
+        here = str(self.folder / "here-")
+        node = self.start(self.WAITS, "json", *options, nproc=nproc, environment={"HERE": here})
+        self.pids(node, 0, nproc)
+        return node
+
+    def pids(self, node, restart, nproc=2):
+        def found():
+            paths = [self.folder / f"here-{restart}-{rank}" for rank in range(nproc)]
+            texts = [path.read_text() for path in paths if path.exists()]
+            return len(texts) == nproc and all(texts) and [int(text) for text in texts]
+        return wait_until(f"the workers of restart {restart}: {node.err()}", found)
+
+    def open_gate(self):
+        (self.folder / "here-gate").touch()
+
+    def test_its_death_disturbs_no_worker_and_another_one_is_started(self):
+        node = self.waiting()
+        first = wait_until("the preloader", lambda: self.preloader(node))
+        os.kill(first, signal.SIGKILL)
+        wait_until("the next one", lambda: (found := self.preloader(node)) and found != first)
+        wait_until("its import", lambda: len(node.said(IMPORTED)) == 2)
+        self.open_gate()
+        self.assertEqual(0, node.exit_code(), node.err())
+        self.assertEqual(["killed by signal 9 (SIGKILL)"],
+                         node.said(r"the preloading Python has ended \((.*?)\); the next one starts in 1s"))
+
+    def test_without_it_a_round_starts_normally(self):
+        node = self.waiting("--max-restarts", "1")
+        os.kill(wait_until("the preloader", lambda: self.preloader(node)), signal.SIGKILL)
+        wait_until("the news", lambda: node.said("the preloading Python has ended"))
+        os.kill(self.pids(node, 0)[1], signal.SIGKILL)
+        second = self.pids(node, 1)
+        self.assertIn("RANK=0", self.environ_of(second[0]), "a fresh worker's own environment")
+        self.open_gate()
+        self.assertEqual(0, node.exit_code(), node.err())
+
+    def test_one_that_does_not_answer_is_replaced_and_the_round_starts_normally(self):
+        node = self.waiting("--max-restarts", "1")
+        frozen = wait_until("the preloader", lambda: self.preloader(node))
+        cluster.stop(frozen)
+        os.kill(self.pids(node, 0)[1], signal.SIGKILL)
+        self.pids(node, 1)
+        self.open_gate()
+        self.assertEqual(0, node.exit_code(), node.err())
+        self.assertTrue(node.said("does not answer"))
+        self.assertFalse(cluster.is_alive(frozen))
+
+    def test_it_ends_with_the_host_that_is_killed_and_leaves_nothing(self):
+        node = self.waiting()
+        preloader = wait_until("the preloader", lambda: self.preloader(node))
+        workers = self.pids(node, 0)
+        node.process.kill()
+        wait_until("the end of all", lambda: not any(map(cluster.is_alive, [preloader, *workers])))
+
+    def test_it_ends_with_the_job(self):
+        node = self.waiting()
+        preloader = wait_until("the preloader", lambda: self.preloader(node))
+        self.open_gate()
+        self.assertEqual(0, node.exit_code(), node.err())
+        self.assertFalse(cluster.is_alive(preloader))
+
+    def test_it_costs_no_time_while_workers_run(self):
+        node = self.waiting()
+        preloader = wait_until("the preloader", lambda: self.preloader(node))
+        status = pathlib.Path(f"/proc/{preloader}/stat").read_text().rsplit(")", 1)[1].split()
+        self.assertEqual("S", status[0])
+        switches = [line for line in pathlib.Path(f"/proc/{preloader}/status").read_text().splitlines()
+                    if "ctxt_switches" in line]
+        cluster.never("that it wakes", lambda: switches != [
+            line for line in pathlib.Path(f"/proc/{preloader}/status").read_text().splitlines()
+            if "ctxt_switches" in line])
+        self.open_gate()
+        self.assertEqual(0, node.exit_code(), node.err())
+
+    def test_workers_are_children_of_the_host_with_a_session_each(self):
+        node = self.waiting(nproc=3)
+        workers = self.pids(node, 0, 3)
+        for pid in workers:
+            fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+            self.assertEqual(node.process.pid, int(fields[1]), "its parent")
+            self.assertEqual([pid, pid], [int(fields[2]), int(fields[3])], "its group and session")
+        self.open_gate()
+        self.assertEqual(0, node.exit_code(), node.err())
+
+    def test_a_read_only_root_and_another_user_are_no_obstacle(self):
+        if os.geteuid() != 0:
+            self.skipTest("needs root")
+        script = self.write("work/script.py", "import os, sys; print(os.getuid(), 'json' in sys.modules)")
+        for path in (self.folder, self.folder / "work", self.folder / "modules"):
+            path.chmod(0o755)
+        python = "/usr/bin/python3"
+        inner = (f"mount -o remount,bind,ro / 2>/dev/null || mount --bind / / && mount -o remount,bind,ro /; "
+                 f"exec setpriv --reuid 12345 --regid 12345 --clear-groups {cluster.BINARY} run --python {python} "
+                 f"--preload json {script}")
+        done = subprocess.run(["unshare", "--mount", "sh", "-c", inner], capture_output=True, text=True,
+                              env={**self.environment(), "HOME": "/nonexistent"}, timeout=cluster.LIMIT_S)
+        self.assertEqual((0, "12345 True\n"), (done.returncode, done.stdout), done.stderr)
+
+
+if __name__ == "__main__":
+    cluster.main()
