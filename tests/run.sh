@@ -86,7 +86,7 @@ run_ctest() {
   shift 2
   for label in "$@"; do
     local folder=$REPORTS/$preset-$label parallel=$jobs
-    [ "$label" != integration ] || parallel=2  # they mostly wait, and none depends on speed
+    [[ $label != integration && $label != preloaded ]] || parallel=2  # they mostly wait, and none depends on speed
     mkdir -p "$folder"
     MUSTER_SIM_SEEDS=$seeds GTEST_OUTPUT=xml:$folder/ ctest --test-dir "build/$preset" -L "^$label\$" -E "$but" \
       -j "$parallel" --no-tests=error --output-junit "$folder/ctest.junit" || status=1
@@ -163,13 +163,13 @@ if [ "$form" = short ]; then
   computing=(asan-build asan simulation mutants fuzz format tidy)
 else
   first=(release unit)
-  waiting=(integration torch chaos deploy container asan-integration)
+  waiting=(integration preloaded torch chaos deploy container asan-integration)
   # asan-integration waits for the first. What is quick, or finds most, comes before what takes half an hour.
   computing=(asan-build format tsan-build tsan mutants fuzz spin asan tidy simulation)
 fi
 readonly first waiting computing
 readonly last=(fresh)
-readonly all_stages=(program release unit integration torch chaos deploy container asan-integration simulation mutants
+readonly all_stages=(program release unit integration preloaded torch chaos deploy container asan-integration simulation mutants
   asan-build spin asan tsan-build tsan fuzz format tidy "${last[@]}")
 run_stage() {
   case $1 in
@@ -179,6 +179,7 @@ run_stage() {
     simulation) stage "simulation, $SEEDS seeds" run_ctest release "$SEEDS" simulation ;;
     mutants) stage "mutants of the cores" cores_mutants ;;
     integration) stage "integration" run_ctest release "$SEEDS" integration ;;
+    preloaded) stage "integration with --preload" run_ctest release "$SEEDS" preloaded ;;
     torch) stage "torch, end to end" torch_tests ;;
     chaos) stage "chaos" python_tests chaos ;;
     deploy) stage "job descriptions of deploy/" deploy_tests ;;
@@ -233,7 +234,7 @@ run_all() {
 build_for() {
   case $1 in
     unit) echo release ;;
-    simulation | integration | tidy) echo program ;;
+    simulation | integration | preloaded | tidy) echo program ;;
     torch | chaos | deploy | container) [ -n "${MUSTER_BINARY:-}" ] || echo program ;;
     asan | asan-integration) echo asan-build ;;
     tsan) echo tsan-build ;;

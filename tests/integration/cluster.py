@@ -98,6 +98,14 @@ def arguments_of(pid):
         return []
 
 
+def is_preloader(pid):
+    """Whether it is the Python of --preload, of which no worker has been made."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/comm").read_text() == "muster-preload\n"
+    except GONE:
+        return False
+
+
 def descendants(pid):
     found = []
     for child in children(pid):
@@ -158,7 +166,7 @@ PRELOAD = os.environ.get("MUSTER_TEST_PRELOAD", "")
 
 def node_command(options, program):
     program = list(program)
-    if PRELOAD and program[:len(FRESH)] == FRESH and program[len(FRESH)] != "-c":
+    if PRELOAD and program[:len(FRESH)] == FRESH and not program[len(FRESH)].startswith("-"):
         return [str(BINARY), "run", *options, "--python", sys.executable, "--preload", PRELOAD, "--",
                 *program[len(FRESH):]]
     return [str(BINARY), "run", *options, "--no-python", "--", *program]
@@ -328,6 +336,8 @@ class Cluster:
     @staticmethod
     def _is_muster(pid):
         arguments = arguments_of(pid)
+        if is_preloader(pid):
+            return True
         return arguments[1:2] in (["run"], ["agent"]) or arguments[:1] in (["unshare"], ["ip"])
 
     # The end.

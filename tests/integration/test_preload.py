@@ -57,10 +57,8 @@ class Preload(ClusterTest):
         return node
 
     def preloader(self, node):
-        """The pid of the preloading Python, from which no worker has come yet or any more."""
-        found = [pid for pid in cluster.children(node.process.pid)
-                 if "RANK=" not in self.environ_of(pid) and "script.py" in " ".join(cluster.arguments_of(pid))
-                 and cluster.is_alive(pid) and os.path.exists(f"/proc/{pid}/fd/5")]
+        """The pid of the preloading Python; None: there is none now."""
+        found = [pid for pid in cluster.children(node.process.pid) if cluster.is_preloader(pid) and cluster.is_alive(pid)]
         return found[0] if len(found) == 1 else None
 
     @staticmethod

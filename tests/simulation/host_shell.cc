@@ -65,7 +65,12 @@ void HostShell::CarryOut(HostProcess* host, const host::Effect& effect) {
     checks_->conduct.OnHostStatus(*host, e->status);
     SendToAgent(host, e->status);
   } else if (const auto* e = std::get_if<host::SpawnWorkers>(&effect)) {
+    if (e->forks) SayWhetherForked(host);
     workers_->Spawn(host, e->round);
+  } else if (const auto* e = std::get_if<host::StartPreloader>(&effect)) {
+    StartPreloader(host, e->modules);
+  } else if (std::holds_alternative<host::StopPreloader>(effect)) {
+    StopPreloader(host);
   } else if (const auto* e = std::get_if<host::SignalWorkers>(&effect)) {
     sweeps_->Signal(host, e->signal);
   } else if (const auto* e = std::get_if<host::StopWorkers>(&effect)) {
@@ -241,6 +246,52 @@ void HostShell::AskGpus(HostProcess* host) {
   if (env_->prng().Chance(2)) users.trouble = "no such tool";
   execution_->DeliverAfter(env_->prng().Between(kMillisecond, 100 * kMillisecond), host,
                            [host, users] { host->Feed(&host::HostCore::OnGpuUsers, users); });
+}
+
+void HostShell::StartPreloader(HostProcess* host, const std::vector<std::string>& modules) {
+  MUSTER_CHECK(!host->shell.is_preloaded, "a second preloader");
+  const uint64_t number = ++host->shell.preloaders;
+  host::PreloadNews news{.modules = static_cast<int>(modules.size())};
+  if (!env_->healed() && env_->hardships().Chance(scenario_.fitness.preload_fails_percent)) {
+    constexpr host::PreloadNews::Kind kFailures[] = {host::PreloadNews::kUnsafe, host::PreloadNews::kUnusable,
+                                                     host::PreloadNews::kEnded};
+    const auto which = env_->hardships().Below(4);
+    if (which == 3) return;  // it imports for ever
+    news = {.kind = kFailures[which], .why = "starts a thread", .module = modules.back()};
+  }
+  execution_->DeliverAfter(env_->hardships().Between(kMillisecond, scenario_.fitness.preload_time), host,
+                           [this, host, number, news] {
+                             if (number != host->shell.preloaders) return;
+                             host->shell.is_preloaded = news.kind == host::PreloadNews::kReady;
+                             host->Feed(&host::HostCore::OnPreload, news);
+                             if (number == host->shell.preloaders) EndPreloaderLater(host);
+                           });
+}
+
+void HostShell::StopPreloader(HostProcess* host) {
+  ++host->shell.preloaders;
+  host->shell.is_preloaded = false;
+}
+
+void HostShell::EndPreloaderLater(HostProcess* host) {
+  if (!host->shell.is_preloaded || env_->healed()) return;
+  if (!env_->hardships().Chance(scenario_.fitness.preload_fails_percent)) return;
+  const uint64_t number = host->shell.preloaders;
+  execution_->DeliverAfter(env_->hardships().Between(kMillisecond, 30 * kSecond), host, [host, number] {
+    if (number != host->shell.preloaders) return;
+    host->shell.is_preloaded = false;
+    host->Feed(&host::HostCore::OnPreload, host::PreloadNews{.kind = host::PreloadNews::kEnded, .why = "a kill"});
+  });
+}
+
+void HostShell::SayWhetherForked(HostProcess* host) {
+  MUSTER_CHECK(host->shell.is_preloaded, "workers are to be forked from a preloader that is not ready");
+  const bool fails = !env_->healed() && env_->hardships().Chance(scenario_.fitness.preload_fails_percent);
+  constexpr host::PreloadNews::Kind kRefusals[] = {host::PreloadNews::kStale, host::PreloadNews::kRefused,
+                                                   host::PreloadNews::kFailed};
+  const host::PreloadNews news{.kind = fails ? kRefusals[env_->hardships().Below(3)] : host::PreloadNews::kForked,
+                               .why = "a reason"};
+  host->Feed(&host::HostCore::OnPreload, news);
 }
 
 void HostShell::LookAtDeadline(HostProcess* host) {

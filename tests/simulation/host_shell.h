@@ -3,6 +3,8 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "tests/simulation/agent_shell.h"
 #include "tests/simulation/hangs.h"
@@ -42,6 +44,10 @@ class HostShell {
   void RenewOffer(HostProcess* host);
   void StartCheck(HostProcess* host, host::Check check);
   void AskGpus(HostProcess* host);
+  void StartPreloader(HostProcess* host, const std::vector<std::string>& modules);
+  void StopPreloader(HostProcess* host);
+  void EndPreloaderLater(HostProcess* host);
+  void SayWhetherForked(HostProcess* host);
   void Finish(HostProcess* host, const host::Finish& finish);
   void LookAtDeadline(HostProcess* host);
 

@@ -212,6 +212,8 @@ struct HostProcess : Process {
     bool preflight_runs = false;
     uint64_t preflights = 0;  // started, of setups and preflights
     bool is_set_up = false;
+    uint64_t preloaders = 0;  // started and stopped
+    bool is_preloaded = false;
     int signs = 0;  // looks that found a sign of life of the round's workers
     std::deque<std::pair<WorkerProcess*, host::Ending>> unreaped;
   } shell;

@@ -132,6 +132,13 @@ void DrawFitness(Prng prng, Scenario& s) {
   s.fitness.has_setup = s.fitness.preflight_timeout > 0 && prng.Chance(30);
 }
 
+// A node that imports joins late as well.
+void DrawPreload(Prng prng, Scenario& s) {
+  if (s.faults.only_agents_die || s.mix == "calm" || !prng.Chance(15)) return;
+  s.fitness.preload_time = prng.Skewed(10 * kMillisecond, 20 * kSecond);
+  s.fitness.preload_fails_percent = static_cast<int>(prng.Between(0, 40));
+}
+
 // From its own stream too. A job of one node listens nowhere.
 void DrawLies(Prng prng, Scenario& s) {
   if (s.limits.lease > 0) s.unwelcome.lies_every = prng.Skewed(50 * kMillisecond, 5 * kSecond);
@@ -220,6 +227,7 @@ Scenario DrawScenario(uint64_t seed, bool with_liars) {
   s.workers.wrappers_percent = wrappers.Chance(30) ? static_cast<int>(wrappers.Between(1, 100)) : 0;
   DrawDeferral(Prng(seed ^ 0xDEFE2), s);
   DrawHangs(Prng(seed ^ 0x4A26), s);
+  DrawPreload(Prng(seed ^ 0x92E10AD), s);
   return s;
 }
 
@@ -236,6 +244,8 @@ std::string Describe(const Scenario& s) {
     absl::StrAppendFormat(&out, " %spreflight fails %d%%, hangs %d%%,", s.fitness.has_setup ? "setup or " : "",
                           s.fitness.preflight_fails_percent, s.fitness.preflight_hangs_percent);
   }
+  if (s.fitness.preload_time > 0)
+    absl::StrAppendFormat(&out, " preload fails %d%%,", s.fitness.preload_fails_percent);
   if (s.fitness.gpu_release_timeout > 0)
     absl::StrAppendFormat(&out, " GPUs held %d%%,", s.fitness.gpus_held_percent);
   if (s.unwelcome.cannot_start_percent > 0)

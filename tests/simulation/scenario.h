@@ -131,7 +131,9 @@ struct FitnessChecks {
   int preflight_hangs_percent = 0;
   Micros gpu_release_timeout = 0;  // 0: GPUs are not checked
   bool driver_pids = false;
-  int gpus_held_percent = 0;  // share of the checks, during the fault phase
+  int gpus_held_percent = 0;      // share of the checks, during the fault phase
+  Micros preload_time = 0;        // the longest import of --preload; 0: nothing is preloaded
+  int preload_fails_percent = 0;  // share of its imports and of the rounds that it forks, during the fault phase
 };
 
 // Troubles of single nodes during the fault phase.

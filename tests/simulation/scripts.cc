@@ -248,8 +248,8 @@ void Quiet(Scenario& s) {
   s.faults.weight.fill(0);
   s.workers.peers_fail_too = false;
   s.workers.fails_percent = s.network.drop_percent = s.network.repeat_percent = s.network.reorder_percent = 0;
-  s.fitness.preflight_timeout = s.fitness.gpu_release_timeout = s.deadline.at = s.unwelcome.strangers_every =
-      s.clocks.wall_skew = 0;
+  s.fitness.preflight_timeout = s.fitness.gpu_release_timeout = s.fitness.preload_time = s.deadline.at =
+      s.unwelcome.strangers_every = s.clocks.wall_skew = 0;
   s.unwelcome.cannot_start_percent = 0;
   s.faults.kill_coordinator_at_round_percent = s.faults.cut_off_at_round_percent =
       s.faults.kill_coordinator_in_drain_percent = 0;

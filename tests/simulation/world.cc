@@ -11,7 +11,9 @@ Micros LivenessBound(const Scenario& s) {
   // All waits that the design allows in sequence, plus time for workers' runs and slow starts.
   return 4 * s.limits.lease + s.limits.join_timeout + s.limits.rejoin_timeout + s.limits.coordinator_timeout +
          4 * s.workers.run_time + 3 * (s.limits.shutdown_grace + s.limits.termination_grace) +
-         2 * s.hangs.timeout + 2 * (s.fitness.preflight_timeout + s.fitness.gpu_release_timeout) + 180 * kSecond;
+         2 * s.hangs.timeout + 2 * (s.fitness.preflight_timeout + s.fitness.gpu_release_timeout) +
+         (s.fitness.preload_time > 0 ? 2 * absl::ToInt64Microseconds(host::kFirstPreloadLimit) : 0) +
+         180 * kSecond;
 }
 
 }  // namespace

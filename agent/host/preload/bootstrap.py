@@ -39,6 +39,7 @@ MAX_MESSAGE = 64 * 1024  # bytes; longer texts come in a file of their own
 MAX_DESCRIPTORS = 8  # in one message
 REPARENT_LIMIT_S = 10.0  # from the middle's permission to exit to its exit
 REPARENT_POLL_S = 0.0002
+NAME = "muster-preload"  # for `ps` and `top`, in place of "python"
 DUMP_SIGNAL = _signal.SIGRTMAX - 2  # faulthandler writes the stacks of all threads
 PR_SET_PDEATHSIG = 1
 
@@ -777,6 +778,11 @@ def leave_no_trace():
     sys.modules.pop("sitecustomize", None)
 
 
+def set_name(name):
+    with open("/proc/self/comm", "wb", 0) as file:
+        file.write(name)
+
+
 def own_sitecustomize():
     """Runs the sitecustomize that this Python has, if any, as the interpreter would have."""
     try:
@@ -794,6 +800,8 @@ def main(host):
         host.tell("probe", sys.version.split()[0])
         os._exit(0)
     leave_no_trace()
+    name = read_file("/proc/self/comm").rstrip(b"\n")
+    set_name(NAME.encode())
     fields, received = host.receive()
     modules, volatile = (read_list(file) for file in received)
     began = time.monotonic()
@@ -807,6 +815,7 @@ def main(host):
     host.tell("ready", str(preloaded.count), "%.3f" % (time.monotonic() - began))
     spec, middle = serve(host, preloaded)
     host.close()
+    set_name(name)
     become_worker(spec, middle, preloaded)
 
 
