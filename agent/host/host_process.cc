@@ -13,6 +13,7 @@
 #include "agent/host/check_command.h"
 #include "agent/host/kernel_timer.h"
 #include "agent/host/port_keeper.h"
+#include "agent/host/preload/learned_modules.h"
 #include "agent/host/preload/preloader.h"
 #include "agent/host/process/spawner.h"
 #include "agent/host/process/sweeper.h"
@@ -210,10 +211,17 @@ class HostProcess {
 
   // ---- workers ----
 
-  void Apply(const SpawnWorkers& effect) { workers_.Spawn(effect.round, effect.forks); }
+  void Apply(const SpawnWorkers& effect) { workers_.Spawn(effect); }
   void Apply(const StartPreloader& effect) {
-    preloader_.Start(MakePreloadCommand(plan_, FormatMarker(marker_)), effect.modules);
+    preloader_.Start(MakePreloadCommand(plan_, FormatMarker(marker_)), effect);
   }
+  void Apply(const ReadLearned&) {
+    const std::vector<std::string> names = ReadImports(workers_.imports_file());
+    if (!names.empty()) {
+      driver_.Feed(&HostCore::OnPreload, PreloadNews{.kind = PreloadNews::kLearned, .names = names});
+    }
+  }
+  void Apply(const KeepLearned& effect) { KeepModules(plan_.learned, effect.modules); }
   void Apply(const StopPreloader&) { preloader_.Stop(); }
   void Apply(const SignalWorkers& effect) { workers_.Signal(effect.signal); }
   void Apply(const StopWorkers& effect) { workers_.Stop(effect.signal); }
@@ -359,6 +367,7 @@ int LeastDescriptors(const LaunchPlan& plan, bool single_node) {
 }
 
 absl::StatusOr<HostEnd> RunHost(HostOptions options, LaunchPlan plan, Writer* writer) {
+  if (options.preload.learns) options.preload.modules = ReadModules(plan.learned);
   MUSTER_CHECK(static_cast<int>(plan.argv.size()) == options.config.slots(), "one command for each slot");
   return HostProcess(std::move(options), std::move(plan), writer).Run();
 }

@@ -14,6 +14,7 @@
 #include "agent/host/core/worker_environment.h"
 #include "agent/host/last_command.h"
 #include "agent/host/port_keeper.h"
+#include "agent/host/preload/learned_modules.h"
 #include "agent/host/preload/preloader.h"
 #include "base/proc/process_setup.h"
 
@@ -52,6 +53,7 @@ struct LaunchPlan {
   std::string on_failure;  // the same
   LastCommandLimits last_command_limits;
   std::string progress_file;           // empty: none is watched
+  LearnedModules learned;              // of --preload auto
   bool preloads = false;               // --preload
   bool watches_activity = false;       // the workers' signs of life are counted (--hang-timeout)
   std::function<void()> before_start;  // called before the first process is started; may be empty

@@ -67,7 +67,8 @@ void WorkerGroup::OpenTimerPipe() {
 
 // ---- spawning -----------------------------------------------------------------------------------------------
 
-void WorkerGroup::Spawn(const v1::Round& round, bool forks) {
+void WorkerGroup::Spawn(const SpawnWorkers& effect) {
+  const v1::Round& round = effect.round;
   SetLogContext({.node = round.node_rank(), .round = Number(round)});
   const absl::Duration limit = CapByLease(kOpenLimit, kOpenLeaseFraction);
   const BootTime began = EventLoop::Now();
@@ -98,7 +99,8 @@ void WorkerGroup::Spawn(const v1::Round& round, bool forks) {
       fail(local_rank, worker.status());
     }
   }
-  const std::vector<absl::StatusOr<pid_t>> pids = StartAll(prepared, forks);
+  if (effect.learns && !prepared.empty()) Learn(&prepared.front());
+  const std::vector<absl::StatusOr<pid_t>> pids = StartAll(prepared, effect.forks);
   std::vector<v1::Worker> spawned;
   for (size_t i = 0; i < prepared.size(); ++i) {
     Started(prepared[i], pids[i]);
@@ -217,6 +219,12 @@ absl::StatusOr<WorkerGroup::Prepared> WorkerGroup::PrepareWorker(const v1::Round
   prepared.heartbeat_file = environment.heartbeat_file;
   prepared.keeps_files = !folder.empty();
   return prepared;
+}
+
+void WorkerGroup::Learn(Prepared* worker) {
+  imports_file_ =
+      worker->done_file.empty() ? "" : worker->done_file.substr(0, worker->done_file.rfind('/')) + "/imports";
+  worker->start.learn_file = imports_file_;
 }
 
 // The worker that is debugged has another command line, so it starts normally.

@@ -51,7 +51,7 @@ class WorkerGroup {
   absl::Status Start();
 
   // Carry out the effects of these names.
-  void Spawn(const v1::Round& round, bool forks);
+  void Spawn(const SpawnWorkers& effect);
   void Signal(int signal);
   void Stop(int signal);
   void Forward(int signal);
@@ -65,6 +65,7 @@ class WorkerGroup {
   const std::map<int, pid_t>& workers() const { return pids_; }  // by local rank, ended ones included
   std::set<pid_t> Pids() const;  // of all workers of the round, ended ones included
   RecorderPaths RecorderOf(int rank) const { return recorders_.PathsOf(rank); }
+  const std::string& imports_file() const { return imports_file_; }  // of the round that learns; empty: none
   WorkerOutput* output() { return &output_; }
 
  private:
@@ -81,6 +82,7 @@ class WorkerGroup {
     bool keeps_files = false;
   };
   absl::StatusOr<Prepared> PrepareWorker(const v1::Round& round, int local_rank);
+  void Learn(Prepared* worker);
   std::vector<absl::StatusOr<pid_t>> StartAll(const std::vector<Prepared>& prepared, bool forks);
   std::optional<std::vector<pid_t>> Fork(const std::vector<Prepared>& prepared);
   void Started(const Prepared& prepared, const absl::StatusOr<pid_t>& pid);
@@ -118,6 +120,7 @@ class WorkerGroup {
   std::set<int> without_input_;                 // of the current round, local ranks: they read /dev/null
   std::optional<int> debugged_here_;            // local rank of the worker of --debug, if it runs here
   std::map<int, std::string> heartbeat_files_;  // of the current round, by local rank
+  std::string imports_file_;                    // of the last round that learns
   std::map<int, pid_t> pids_;                   // of the current round, by local rank
 };
 

@@ -6,6 +6,7 @@
 
 #include <utility>
 
+#include "absl/time/time.h"
 #include "base/text.h"
 
 namespace muster::machine {
@@ -135,6 +136,7 @@ FileState ProbeFile(const std::string& path) {
   FileState file;
   file.exists = true;
   file.is_directory = S_ISDIR(info.st_mode);
+  file.changed_ns = absl::ToUnixNanos(absl::TimeFromTimespec(info.st_mtim));
   file.readable = faccessat(AT_FDCWD, path.c_str(), R_OK, AT_EACCESS) == 0;
   file.executable = faccessat(AT_FDCWD, path.c_str(), X_OK, AT_EACCESS) == 0;
   return file;

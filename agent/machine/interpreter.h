@@ -3,6 +3,7 @@
 // probe of files.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
@@ -20,6 +21,7 @@ struct FileState {
   bool is_directory = false;
   bool readable = false;
   bool executable = false;  // for a directory: it may be entered
+  int64_t changed_ns = 0;   // time of the last change of its content, in ns since 1970
 };
 
 using FileProbe = std::function<FileState(const std::string& path)>;

@@ -147,10 +147,12 @@ const std::vector<OptionSpec>& RunOptions() {
        "by default. Give it on all nodes. Default: none.",
        Into(&WorkerSettings::debug, Limited(ParseDebugChoice, absl::StrCat(LimitsFor("RANK", kGlobalRanks), " ",
                                                                            LimitsFor("PORT", kPorts))))},
-      {"preload", "MODULES", kWorkers, kOwn,
+      {"preload", "MODULES|auto|off", kWorkers, kOwn,
        "Python modules (torch,torch.distributed) to import once on this node, before the first round: the workers "
        "of each round are forked from there, so that a restart does not import them again. What a forked worker "
-       "would get wrong is imported by each worker as usual. off: none.",
+       "would get wrong is imported by each worker as usual. auto: those that the script has imported in an "
+       "earlier "
+       "job with the same command, else in the first 30 s of this one.",
        Into(&WorkerSettings::preload, ParseModuleNames, "off")},
       {"role", "NAME", kWorkers, kPet | kMayBeEmpty, "Role name of this node's workers (ROLE_NAME).",
        Into(&WorkerSettings::role, ParseRole, "default")},

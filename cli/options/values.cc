@@ -290,10 +290,11 @@ bool IsModuleName(absl::string_view name) {
 
 absl::StatusOr<ModuleNames> ParseModuleNames(std::string_view text) {
   ModuleNames modules;
-  if (text == "off") return modules;
+  modules.are_learned = text == "auto";
+  if (text == "off" || modules.are_learned) return modules;
   for (const absl::string_view each : absl::StrSplit(AsAbsl(text), ',')) {
     const absl::string_view name = absl::StripAsciiWhitespace(each);
-    if (!IsModuleName(name)) return Expected("names of Python modules with commas between them, or off");
+    if (!IsModuleName(name)) return Expected("names of Python modules with commas between them, auto or off");
     modules.names.emplace_back(name);
   }
   return modules;

@@ -104,7 +104,10 @@ struct DebugChoice {
 
 // Value of --preload.
 struct ModuleNames {
-  std::vector<std::string> names;  // of Python modules, in order; empty: none
+  std::vector<std::string> names;  // of Python modules, in order
+  bool are_learned = false;        // auto
+
+  bool IsNothing() const { return names.empty() && !are_learned; }
 };
 
 // Value of --preemption-notice.
@@ -137,7 +140,7 @@ absl::StatusOr<std::string> ParsePrimaryHost(std::string_view text);  // without
 absl::StatusOr<PortRange> ParsePortRange(std::string_view text);
 absl::StatusOr<StdinChoice> ParseStdinChoice(std::string_view text);
 absl::StatusOr<DebugChoice> ParseDebugChoice(std::string_view text);  // "3", "3:5678"
-absl::StatusOr<ModuleNames> ParseModuleNames(std::string_view text);  // "torch,torch.distributed", "off"
+absl::StatusOr<ModuleNames> ParseModuleNames(std::string_view text);  // "torch,torch.distributed", "auto", "off"
 // torchrun's "key=value,key=value".
 absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ParseRendezvousConf(std::string_view text);
 

@@ -3,6 +3,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <system_error>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -257,8 +260,11 @@ Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const s
     if (!launch.plan.setup.empty()) launch.host.setup_timeout = run.hook_timeout;
     launch.plan.preflight = ValueOr<std::string>(run.settings.restarts.preflight, "");
     launch.host.preflight_timeout = run.preflight_timeout;
-    launch.host.preload = ModulesToPreload(run.settings);
-    launch.plan.preloads = !launch.host.preload.empty();
+    launch.host.preload = PreloadOf(run.settings);
+    launch.plan.preloads = launch.host.preload.learns || !launch.host.preload.modules.empty();
+    std::error_code unknown;
+    launch.plan.learned =
+        LearnedModulesOf(environment, path, std::filesystem::current_path(unknown).string(), run.script, probe);
     launch.host.gpu_release_timeout = run.gpu_release_timeout;
     launch.host.driver_pids =
         run.config.pid_namespace() == kFirstPidNamespace;  // in which drivers see all processes

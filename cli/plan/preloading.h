@@ -2,9 +2,11 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
+#include "agent/host/core/host_options.h"
+#include "agent/host/preload/learned_modules.h"
+#include "agent/machine/interpreter.h"
 #include "cli/options/settings.h"
 
 namespace muster::cli {
@@ -12,7 +14,12 @@ namespace muster::cli {
 // no_python: of the plan. script: as typed.
 absl::Status CheckPreload(const Settings& settings, bool no_python, const std::string& script);
 
-// In the order of their import; empty: nothing is preloaded.
-std::vector<std::string> ModulesToPreload(const Settings& settings);
+host::PreloadOptions PreloadOf(const Settings& settings);
+
+// Where the list of `auto` is kept: in $XDG_CACHE_HOME, or $HOME/.cache. interpreter: its path. folder: the
+// current one. script: as typed; a file that has changed is another script.
+host::LearnedModules LearnedModulesOf(const machine::Environment& environment, const std::string& interpreter,
+                                      const std::string& folder, const std::string& script,
+                                      const machine::FileProbe& probe);
 
 }  // namespace muster::cli

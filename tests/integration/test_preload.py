@@ -15,6 +15,8 @@ from cluster import ClusterTest, wait_until
 
 IMPORTED = r"--preload: imported (.*) in \S+"
 OFF = r"--preload is off, workers start normally: (.*)"
+# A line in one piece: print() makes two writes of it, which mix with those of other workers.
+SAY = "import os\ndef say(*what): os.write(1, (' '.join(map(str, what)) + '\\n').encode())\n"
 LEFT_OUT = r"--preload: each worker imports (\S+) itself, because it (.*)"
 
 
@@ -73,7 +75,7 @@ class Preload(ClusterTest):
     def test_workers_find_the_modules_and_import_them_no_more(self):
         self.write("modules/slow.py", "import os\nopen(os.environ['COUNT'], 'a').write('x')")
         count = self.folder / "count"
-        node = self.run_job("import sys; print('slow' in sys.modules); import slow", "slow", nproc=4,
+        node = self.run_job(SAY + "import sys; say('slow' in sys.modules); import slow", "slow", nproc=4,
                             environment={"COUNT": str(count)})
         self.assertEqual("True\n" * 4, node.out())
         self.assertEqual("x", count.read_text())
@@ -90,7 +92,7 @@ class Preload(ClusterTest):
         self.assertEqual([], node.said("start normally"))
 
     def test_each_worker_has_its_own_environment_and_arguments(self):
-        script = ("import os, sys, json\nprint(json.dumps([os.environ['RANK'], os.environ['LOCAL_RANK'], sys.argv[1:], "
+        script = (SAY + "import os, sys, json\nsay(json.dumps([os.environ['RANK'], os.environ['LOCAL_RANK'], sys.argv[1:], "
                   "open('/proc/self/cmdline').read().split(chr(0))[3:]]))")
         node = self.run_job(script, "json", "--pass-local-rank", nproc=12, arguments=["${local_rank}", "end"])
         seen = sorted((json.loads(line) for line in node.out().splitlines()), key=lambda line: int(line[0]))
@@ -107,8 +109,8 @@ class Preload(ClusterTest):
         self.assertEqual("0\n1\n2\n", node.out())
 
     def test_workers_draw_different_random_numbers(self):
-        node = self.run_job("import random, multiprocessing, os\n"
-                            "print(random.random(), multiprocessing.current_process().authkey.hex())",
+        node = self.run_job(SAY + "import random, multiprocessing\n"
+                            "say(random.random(), multiprocessing.current_process().authkey.hex())",
                             "random,multiprocessing", nproc=3)
         lines = node.out().splitlines()
         self.assertEqual(3, len({line.split()[0] for line in lines}), lines)
@@ -116,7 +118,7 @@ class Preload(ClusterTest):
 
     def test_what_is_printed_at_the_import_is_shown_once(self):
         self.write("modules/loud.py", "print('it says'); import sys; print('it warns', file=sys.stderr)")
-        node = self.run_job("import loud; print('worker')", "loud", nproc=2)
+        node = self.run_job(SAY + "import loud; say('worker')", "loud", nproc=2)
         wait_until("both lines", lambda: node.said("preload: it says") and node.said("preload: it warns"))
         self.assertEqual(["worker"] * 2, node.out().splitlines())
 
@@ -137,9 +139,9 @@ class Preload(ClusterTest):
 
     # What is not, and what is said.
 
-    def check_left_out(self, text, why, script="import bad; print('worker')", **more):
+    def check_left_out(self, text, why, script="import bad; say('worker')", **more):
         self.write("modules/bad.py", text)
-        node = self.run_job(script, "json,bad", nproc=2, **more)
+        node = self.run_job(SAY + script, "json,bad", nproc=2, **more)
         self.assertEqual("worker\n" * 2, node.out())
         ((module, reason),) = node.said(LEFT_OUT)
         self.assertEqual("bad", module)
@@ -183,10 +185,10 @@ class Preload(ClusterTest):
         self.assertEqual([], node.said(LEFT_OUT))
 
     def test_a_module_that_cannot_be_imported(self):
-        self.check_left_out("raise ValueError('no')", "cannot be imported: ValueError: no", script="print('worker')")
+        self.check_left_out("raise ValueError('no')", "cannot be imported: ValueError: no", script="say('worker')")
 
     def test_a_module_that_ends_the_interpreter(self):
-        self.check_left_out("raise SystemExit(3)", "cannot be imported: SystemExit: 3", script="print('worker')")
+        self.check_left_out("raise SystemExit(3)", "cannot be imported: SystemExit: 3", script="say('worker')")
 
     def test_a_module_that_is_not_there(self):
         node = self.run_job("print('worker')", "nowhere_to_be_found")
@@ -195,11 +197,11 @@ class Preload(ClusterTest):
 
     def test_a_module_that_reads_the_arguments_where_they_differ(self):
         self.write("modules/bad.py", "import sys\nx = sys.argv[1]")
-        node = self.run_job("import bad, sys; print(bad.x == sys.argv[1])", "bad", nproc=2,
+        node = self.run_job(SAY + "import bad, sys; say(bad.x == sys.argv[1])", "bad", nproc=2,
                             arguments=["${local_rank}"])
         self.assertEqual("True\n" * 2, node.out())
         self.assertRegex(node.said(OFF)[0], "bad read sys.argv")
-        node = self.run_job("import bad, sys; print(bad.x == sys.argv[1])", "bad", nproc=2, arguments=["same"])
+        node = self.run_job(SAY + "import bad, sys; say(bad.x == sys.argv[1])", "bad", nproc=2, arguments=["same"])
         self.assertEqual([], node.said(OFF))
 
     def test_a_variable_that_the_script_sets_itself(self):
@@ -224,6 +226,61 @@ class Preload(ClusterTest):
                             "reads")
         self.assertEqual("None\n", node.out())
         self.assertEqual(["SETTING", "OMP_X"], node.said("muster: the script sets (\\S+), but"))
+
+    def learned(self):
+        return list((self.folder / "cache" / "muster" / "preload").glob("*"))
+
+    def test_auto_learns_what_a_script_imports_and_keeps_it_for_the_next_job(self):
+        self.write("modules/slow.py", "")
+        self.write("work/own.py", "x = 1")
+        script = ("import os, sys\nprint('json' in sys.modules, 'own' in sys.modules)\n"
+                  "import json.scanner, own\nopen('imported', 'w')\n"
+                  "n = int(os.environ['TORCHELASTIC_RESTART_COUNT'])\nsys.exit(0 if n == 1 else 3)")
+        caches = {"XDG_CACHE_HOME": str(self.folder / "cache")}
+        self.run_job(script, "auto", "--max-restarts", "1", environment=caches, code=0)
+        wait_until("the list", self.learned)
+        (path,) = self.learned()
+        first, *names = path.read_text().splitlines()
+        self.assertIn("script.py with", first)
+        self.assertIn("json.scanner", names)
+        again = self.run_job(script.replace("n == 1", "n == 0"), "auto", environment=caches)
+        self.assertEqual("False False\n", again.out(), "the script has changed, so it may import something else")
+        third = self.run_again(again)
+        self.assertEqual("True False\n", third.out(), "what is the script's own is never imported ahead")
+
+    def run_again(self, node):
+        """The same command with the same files. The list of the job before has been written by then."""
+        wait_until("the list", lambda: any("json" in path.read_text() for path in self.learned()))
+        node = cluster.Node("again", node.command, {**self.environment(), "XDG_CACHE_HOME": str(self.folder / "cache")},
+                            self.folder, cwd=self.folder / "work")
+        self.addCleanup(self.end, node)
+        self.assertEqual(0, node.exit_code(), node.err())
+        return node
+
+    def test_auto_without_a_place_for_its_list_works_within_the_job(self):
+        script = ("import os, sys\nprint('json' in sys.modules, flush=True)\nimport json\n"
+                  "n = int(os.environ['TORCHELASTIC_RESTART_COUNT'])\n"
+                  "while n == 1 and not os.path.exists('go'): pass\nsys.exit(0 if n == 2 else 3)")
+        node = self.start(script, "auto", "--max-restarts", "2", "--restart-delay", "0",
+                          environment={"XDG_CACHE_HOME": "/proc/nowhere"})
+        wait_until("the import", lambda: node.said(IMPORTED))
+        (self.folder / "work/go").touch()
+        self.assertEqual(0, node.exit_code(), node.err())
+        self.assertEqual(["False", "True"], [node.out().splitlines()[0], node.out().splitlines()[2]])
+
+    def test_auto_leaves_out_what_is_unsafe_with_its_whole_package(self):
+        (self.folder / "modules/pack").mkdir()
+        self.write("modules/pack/__init__.py", "")
+        self.write("modules/pack/ranks.py", "import os\nx = os.environ.get('RANK')")
+        script = ("import os, sys\nprint('json' in sys.modules, 'pack' in sys.modules, flush=True)\n"
+                  "import json, pack.ranks\nassert pack.ranks.x == os.environ['RANK']\n"
+                  "n = int(os.environ['TORCHELASTIC_RESTART_COUNT'])\n"
+                  "while n == 1 and not os.path.exists('go'): pass\nsys.exit(0 if n == 2 else 3)")
+        node = self.start(script, "auto", "--max-restarts", "2", "--restart-delay", "0", environment={"HOME": ""})
+        wait_until("the import", lambda: node.said(IMPORTED))
+        (self.folder / "work/go").touch()
+        self.assertEqual(0, node.exit_code(), node.err())
+        self.assertEqual("True False", node.out().splitlines()[2])
 
     def test_a_module_that_the_scripts_folder_has_too(self):
         self.write("modules/twice.py", "x = 'preloaded'")

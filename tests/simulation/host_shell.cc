@@ -69,6 +69,8 @@ void HostShell::CarryOut(HostProcess* host, const host::Effect& effect) {
     workers_->Spawn(host, e->round);
   } else if (const auto* e = std::get_if<host::StartPreloader>(&effect)) {
     StartPreloader(host, e->modules);
+  } else if (std::holds_alternative<host::ReadLearned>(effect)) {
+    ReadLearned(host);
   } else if (std::holds_alternative<host::StopPreloader>(effect)) {
     StopPreloader(host);
   } else if (const auto* e = std::get_if<host::SignalWorkers>(&effect)) {
@@ -256,7 +258,7 @@ void HostShell::StartPreloader(HostProcess* host, const std::vector<std::string>
     constexpr host::PreloadNews::Kind kFailures[] = {host::PreloadNews::kUnsafe, host::PreloadNews::kUnusable,
                                                      host::PreloadNews::kEnded};
     const auto which = env_->hardships().Below(4);
-    if (which == 3) return;  // it imports for ever
+    if (which == 3 || modules.empty()) return;  // it imports for ever
     news = {.kind = kFailures[which], .why = "starts a thread", .module = modules.back()};
   }
   execution_->DeliverAfter(env_->hardships().Between(kMillisecond, scenario_.fitness.preload_time), host,
@@ -281,6 +283,14 @@ void HostShell::EndPreloaderLater(HostProcess* host) {
     if (number != host->shell.preloaders) return;
     host->shell.is_preloaded = false;
     host->Feed(&host::HostCore::OnPreload, host::PreloadNews{.kind = host::PreloadNews::kEnded, .why = "a kill"});
+  });
+}
+
+void HostShell::ReadLearned(HostProcess* host) {
+  if (env_->hardships().Chance(20)) return;  // the worker had imported nothing yet
+  execution_->DeliverAfter(env_->hardships().Between(1, kMillisecond), host, [host] {
+    host->Feed(&host::HostCore::OnPreload, host::PreloadNews{.kind = host::PreloadNews::kLearned,
+                                                             .names = {"torch", "torch.nn", "lightning"}});
   });
 }
 

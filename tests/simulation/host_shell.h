@@ -46,6 +46,7 @@ class HostShell {
   void AskGpus(HostProcess* host);
   void StartPreloader(HostProcess* host, const std::vector<std::string>& modules);
   void StopPreloader(HostProcess* host);
+  void ReadLearned(HostProcess* host);
   void EndPreloaderLater(HostProcess* host);
   void SayWhetherForked(HostProcess* host);
   void Finish(HostProcess* host, const host::Finish& finish);

@@ -79,7 +79,10 @@ host::HostOptions Platform::MakeOptions(int place, Machine* machine) {
     if (scenario_.fitness.has_setup) options.setup_timeout = options.preflight_timeout;
     options.gpu_release_timeout = absl::Microseconds(scenario_.fitness.gpu_release_timeout);
     options.driver_pids = scenario_.fitness.driver_pids;
-    if (scenario_.fitness.preload_time > 0) options.preload = {"torch", "lightning"};
+    if (scenario_.fitness.preload_time > 0) {
+      options.preload.learns = scenario_.fitness.preload_learns;
+      if (!options.preload.learns) options.preload.modules = {"torch", "lightning"};
+    }
   }
   return options;
 }

@@ -137,6 +137,7 @@ void DrawPreload(Prng prng, Scenario& s) {
   if (s.faults.only_agents_die || s.mix == "calm" || !prng.Chance(15)) return;
   s.fitness.preload_time = prng.Skewed(10 * kMillisecond, 20 * kSecond);
   s.fitness.preload_fails_percent = static_cast<int>(prng.Between(0, 40));
+  s.fitness.preload_learns = prng.Chance(40);
 }
 
 // From its own stream too. A job of one node listens nowhere.

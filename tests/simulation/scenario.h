@@ -133,6 +133,7 @@ struct FitnessChecks {
   bool driver_pids = false;
   int gpus_held_percent = 0;      // share of the checks, during the fault phase
   Micros preload_time = 0;        // the longest import of --preload; 0: nothing is preloaded
+  bool preload_learns = false;    // which modules these are
   int preload_fails_percent = 0;  // share of its imports and of the rounds that it forks, during the fault phase
 };
 

@@ -32,10 +32,19 @@ struct SendStatus {
 // Starts every worker of this node. Answers: OnSpawned, then OnExecuting or OnSpawnFailed for each worker.
 struct SpawnWorkers {
   v1::Round round;
-  bool forks = false;  // from the preloader, where it can; OnPreload then says whether it could
+  bool forks = false;   // from the preloader, where it can; OnPreload then says whether it could
+  bool learns = false;  // the first of them writes down which modules it imports: see ReadLearned
 };
 // Starts the Python that imports these modules, and from which workers can be forked then. Answer: OnPreload.
 struct StartPreloader {
+  std::vector<std::string> modules;
+  bool learned =
+      false;  // the modules are what a worker has imported: some may be no longer there, or the script's
+};
+// Reads what the worker of SpawnWorkers{.learns = true} has imported so far. Answer: OnPreload, if it is anything.
+struct ReadLearned {};
+// Keeps learned modules for the next job with this script.
+struct KeepLearned {
   std::vector<std::string> modules;
 };
 // Ends it; no further OnPreload comes from it.
@@ -120,10 +129,10 @@ struct Finish {
 struct HurryFinish {
   bool cancel = false;  // SIGINT: a last command that fails because of it has been cancelled
 };
-using Effect = std::variant<StartAgent, KillAgent, SendStatus, SpawnWorkers, StartPreloader, StopPreloader,
-                            SignalWorkers, StopWorkers, ForwardSignal, EndHungWorker, TakePicture, KeepPicture,
-                            Sweep, GatherRoundOutput, GatherCheckOutput, SetKernelTimer, RenewOffer, StartCheck,
-                            AskGpus, StopSelf, Finish, HurryFinish, Note>;
+using Effect = std::variant<StartAgent, KillAgent, SendStatus, SpawnWorkers, StartPreloader, ReadLearned,
+                            KeepLearned, StopPreloader, SignalWorkers, StopWorkers, ForwardSignal, EndHungWorker,
+                            TakePicture, KeepPicture, Sweep, GatherRoundOutput, GatherCheckOutput, SetKernelTimer,
+                            RenewOffer, StartCheck, AskGpus, StopSelf, Finish, HurryFinish, Note>;
 using Effects = std::vector<Effect>;
 
 }  // namespace muster::host

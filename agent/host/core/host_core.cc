@@ -240,7 +240,8 @@ void HostCore::MaybeStart(BootTime now, const v1::Round& round, Effects* out) {
   hang_watch_.BeginRound(now, round, options_.config.slots());
   if (options_.config.hang_timeout_ms() != 0) steps_.BeginRound(options_.config.slots());  // else nobody looks
   history_.OnStart(now, round.id().number());
-  out->push_back(SpawnWorkers{.round = round, .forks = preload_.ready()});
+  out->push_back(
+      SpawnWorkers{.round = round, .forks = preload_.ready(), .learns = preload_.ready() && preload_.learns()});
   SendStatus(out);
 }
 
@@ -330,6 +331,7 @@ void HostCore::RoundIsOver(BootTime now, Effects* out) {
   hang_watch_.EndRound();
   steps_.EndRound();
   fitness_.OnRoundOver();
+  preload_.OnRoundOver(out);
   Prepare(now, out);
   SendStatus(out);
   WatchEnd(now, out);

@@ -19,6 +19,12 @@ struct StopBefore {
   std::string why;  // a sentence, for messages
 };
 
+// --preload.
+struct PreloadOptions {
+  std::vector<std::string> modules;  // in the order of their import
+  bool learns = false;               // auto: they were learned from a worker, or will be if there are none
+};
+
 struct HostOptions {
   std::string host_id;
   int64_t host_pid = 0;
@@ -32,7 +38,7 @@ struct HostOptions {
   absl::Duration setup_timeout = absl::ZeroDuration();        // zero: no setup
   absl::Duration preflight_timeout = absl::ZeroDuration();    // zero: no preflight
   absl::Duration gpu_release_timeout = absl::ZeroDuration();  // zero: GPUs are not checked
-  std::vector<std::string> preload;  // modules, in the order of their import; empty: nothing is preloaded
+  PreloadOptions preload;
   bool driver_pids = false;  // the driver's pids are valid here: the host is in no PID namespace of its own
 
   absl::Duration shutdown_grace() const { return absl::Milliseconds(config.shutdown_grace_ms()); }

@@ -1,6 +1,7 @@
 #include "agent/host/core/preload.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -18,12 +19,18 @@ std::string Named(const std::vector<std::string>& modules) {
   return text;
 }
 
+// The package that a module is in: "torch" of "torch.nn".
+std::string_view PackageOf(std::string_view module) { return module.substr(0, module.find('.')); }
+
 }  // namespace
 
-Preload::Preload(const std::vector<std::string>& modules) : modules_(modules), holds_(!modules.empty()) {}
+Preload::Preload(PreloadOptions options)
+    : options_(std::move(options)),
+      modules_(options_.modules),
+      holds_(options_.learns || !options_.modules.empty()) {}
 
 void Preload::Begin(BootTime now, Effects* out) {
-  if (modules_.empty() || std::exchange(has_begun_, true)) return;
+  if (!holds_ || std::exchange(has_begun_, true)) return;
   holds_until_ = now + kFirstPreloadLimit;
   Start(out);
 }
@@ -31,11 +38,15 @@ void Preload::Begin(BootTime now, Effects* out) {
 void Preload::Start(Effects* out) {
   state_ = State::kStarting;
   retry_at_ = absl::InfiniteFuture();
-  out->push_back(StartPreloader{modules_});
+  out->push_back(StartPreloader{.modules = modules_, .learned = options_.learns});
 }
 
 bool Preload::OnTick(BootTime now, Effects* out) {
   if (state_ == State::kPausing && now >= retry_at_) Start(out);
+  if (now >= learned_at_) {
+    learned_at_ = absl::InfiniteFuture();
+    out->push_back(ReadLearned{});
+  }
   if (!holds_ || now < holds_until_) return false;
   Say(Severity::kWarning,
       absl::StrCat("--preload: ", Named(modules_), " not imported within ",
@@ -54,7 +65,10 @@ bool Preload::OnNews(BootTime now, const PreloadNews& news, Effects* out) {
     case PreloadNews::kEnded:
       return OnEnded(now, news.why, out);
     case PreloadNews::kForked:
-      deaths_ = 0;
+      OnForked(now);
+      return false;
+    case PreloadNews::kLearned:
+      OnLearned(news.names, out);
       return false;
     case PreloadNews::kStale:
       Say(Severity::kInfo,
@@ -77,6 +91,8 @@ bool Preload::OnNews(BootTime now, const PreloadNews& news, Effects* out) {
 bool Preload::OnReady(const PreloadNews& news, Effects* out) {
   if (state_ != State::kStarting) return false;
   state_ = State::kReady;
+  if (learns()) return StopHolding();
+  if (std::exchange(left_out_, false)) out->push_back(KeepLearned{modules_});
   Say(Severity::kInfo,
       absl::StrCat("--preload: imported ", Named(modules_), " in ",
                    absl::FormatDuration(absl::Trunc(news.took, absl::Milliseconds(10)))),
@@ -88,12 +104,41 @@ bool Preload::OnUnsafe(const PreloadNews& news, Effects* out) {
   if (state_ != State::kStarting) return false;
   const auto found = std::find(modules_.begin(), modules_.end(), news.module);
   if (found == modules_.end()) return GiveUp(absl::StrCat(news.module, " ", news.why), out);
-  Say(Severity::kWarning,
+  // Nobody has asked for a module that was learned.
+  Say(options_.learns ? Severity::kInfo : Severity::kWarning,
       absl::StrCat("--preload: each worker imports ", news.module, " itself, because it ", news.why), out);
-  modules_.erase(found);
+  LeaveOut(news.module);
   if (modules_.empty()) return GiveUp("no module is left to preload", out);
   Start(out);
   return false;
+}
+
+// Of what was learned the rest of the package goes, too: it would import that module again.
+void Preload::LeaveOut(const std::string& module) {
+  left_out_ = options_.learns;
+  const std::string package(PackageOf(module));
+  std::erase_if(modules_, [&](const std::string& each) {
+    return options_.learns ? PackageOf(each) == package : each == module;
+  });
+}
+
+void Preload::OnForked(BootTime now) {
+  deaths_ = 0;
+  if (learns()) learned_at_ = now + kLearnFor;
+}
+
+void Preload::OnLearned(const std::vector<std::string>& names, Effects* out) {
+  if (!learns() || names.empty()) return;
+  modules_ = names;
+  out->push_back(KeepLearned{modules_});  // at once: a short job may end before they are imported
+  out->push_back(StopPreloader{});
+  Start(out);
+}
+
+void Preload::OnRoundOver(Effects* out) {
+  if (learned_at_ == absl::InfiniteFuture()) return;
+  learned_at_ = absl::InfiniteFuture();
+  out->push_back(ReadLearned{});
 }
 
 bool Preload::OnEnded(BootTime now, const std::string& how, Effects* out) {
@@ -127,7 +172,7 @@ void Preload::End(Effects* out) {
 }
 
 std::string Preload::Holds() const {
-  if (!holds_ || !has_begun_) return "";
+  if (!holds_ || !has_begun_ || learns()) return "";
   return absl::StrCat("it imports ", Named(modules_), " for its workers, for up to ",
                       absl::FormatDuration(kFirstPreloadLimit), " (--preload)");
 }

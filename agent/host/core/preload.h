@@ -3,13 +3,17 @@
 //
 // The first round waits until the modules are imported: its workers would spend that time on the same imports,
 // each by itself. Later ones wait for nothing: without a ready preloader their workers start normally. A module
-// that a forked worker would get wrong is left out, and that is said once. Pure.
+// that a forked worker would get wrong is left out, and that is said once.
+//
+// With `auto` the modules are those that a worker has imported: of an earlier job, else of the first round, whose
+// workers are forked from a Python without modules. Pure.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "agent/host/core/effects.h"
+#include "agent/host/core/host_options.h"
 #include "base/time.h"
 
 namespace muster::host {
@@ -19,6 +23,9 @@ namespace muster::host {
 inline constexpr absl::Duration kFirstPreloadLimit = absl::Minutes(3);
 inline constexpr absl::Duration kPreloadRetry = absl::Seconds(1);  // after it has ended; doubles each time
 inline constexpr int kMaxPreloadDeaths = 5;  // without workers forked from it in between; then it is given up
+
+inline constexpr absl::Duration kLearnFor =
+    absl::Seconds(30);  // from the first round's start, if it lasts so long
 
 // What has become of the preloader, or of a request to fork workers from it.
 struct PreloadNews {
@@ -32,26 +39,29 @@ struct PreloadNews {
     kStale,    // a file has changed since its import; a new preloader will do
     kRefused,  // what was imported is wrong for these workers, and will be for the next
     kFailed,   // no answer in time
+    kLearned,  // answer to ReadLearned: `names`
   };
   Kind kind = kReady;
   std::string why = "";     // end of a sentence
   std::string module = "";  // of kUnsafe
   int modules = 0;          // number of modules, of kReady
+  std::vector<std::string> names = {};
   absl::Duration took = absl::ZeroDuration();
 };
 
 class Preload {
  public:
-  // modules: in the order of their import; empty: nothing is preloaded.
-  explicit Preload(const std::vector<std::string>& modules);
+  explicit Preload(PreloadOptions options);
 
   void Begin(BootTime now, Effects* out);  // the node is fit for a round; only the first call has an effect
   // True: the first round need not wait any more.
   [[nodiscard]] bool OnTick(BootTime now, Effects* out);
   [[nodiscard]] bool OnNews(BootTime now, const PreloadNews& news, Effects* out);
+  void OnRoundOver(Effects* out);
   void End(Effects* out);  // no round will follow
 
   bool ready() const { return state_ == State::kReady; }
+  bool learns() const { return options_.learns && modules_.empty(); }
   bool holds() const { return holds_; }  // the first round must wait
   std::string Holds() const;             // what it waits for, as part of a sentence; empty: nothing
 
@@ -65,16 +75,22 @@ class Preload {
   void Start(Effects* out);
   bool OnReady(const PreloadNews& news, Effects* out);
   bool OnUnsafe(const PreloadNews& news, Effects* out);
+  void OnForked(BootTime now);
+  void OnLearned(const std::vector<std::string>& names, Effects* out);
+  void LeaveOut(const std::string& module);
   bool OnEnded(BootTime now, const std::string& how, Effects* out);
   bool GiveUp(const std::string& why, Effects* out);
   bool StopHolding();
 
+  const PreloadOptions options_;
   std::vector<std::string> modules_;  // those that are left
   State state_ = State::kOff;
   bool has_begun_ = false;
   bool holds_;
   BootTime holds_until_ = absl::InfiniteFuture();
   BootTime retry_at_ = absl::InfiniteFuture();
+  BootTime learned_at_ = absl::InfiniteFuture();  // when they are read
+  bool left_out_ = false;                         // a learned module, since the list was kept
   int deaths_ = 0;
 };
 

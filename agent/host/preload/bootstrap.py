@@ -174,15 +174,18 @@ class EnvironmentWatch:
 PASSED_OVER = ("os", "collections.abc", "posixpath")
 
 
-def reader():
-    """The module whose code runs: the nearest frame that is not part of os or of this file."""
+def caller():
+    """The names of the module whose code runs: of the nearest frame that is not part of os or of this file."""
     frame = sys._getframe(1)
     while frame is not None:
-        name = frame.f_globals.get("__name__", "?")
-        if name not in PASSED_OVER and frame.f_globals is not globals():
-            return name
+        if frame.f_globals.get("__name__") not in PASSED_OVER and frame.f_globals is not globals():
+            return frame.f_globals
         frame = frame.f_back
-    return "?"
+    return {}
+
+
+def reader():
+    return caller().get("__name__", "?")
 
 
 class ProcessState:
@@ -456,11 +459,16 @@ def preload(modules, volatile, learned, watch):
     for name in modules:
         if learned and not is_installed(name):
             continue
+        before = len(sys.modules)
         try:
             builtins.__import__(name)
         except BaseException as error:
+            if learned:
+                continue  # the script could do without it, too
             raise Unsafe(name, "cannot be imported: %s: %s" % (type(error).__name__, error)) from None
         imported += 1
+        if len(sys.modules) == before and imported > 1:
+            continue  # an earlier one has imported it
         why = watch.why_unsafe(name, volatile) or state.why_unsafe()
         if why:
             raise Unsafe(name, why)
@@ -715,8 +723,13 @@ def renew_identity():
 
 
 def watch_changes(preloaded):
-    """Says it when the script sets a variable too late: a module has read it here, before the script began."""
-    known = set(sys.modules)
+    """Says it when the script sets a variable too late: a module has read it here, before the script began.
+
+    Code that is installed is not meant: it sets its variables in a fresh worker at the same time.
+    """
+    if preloaded.count == 0:
+        return
+    installed = installed_folders()
     told = set()
     putenv = os.putenv
 
@@ -726,7 +739,7 @@ def watch_changes(preloaded):
         read = preloaded.reads.get(text)
         if text in told or (read is None and not text.startswith(READ_BY_LIBRARIES)):
             return
-        if reader() in known and reader() != "__main__":
+        if str(caller().get("__file__", "<frozen>")).startswith(("<frozen>", *installed)):
             return
         told.add(text)
         who = read[1] if read else "a library"
@@ -753,7 +766,7 @@ class Learner:
 
     def find_spec(self, name, path=None, target=None):
         try:
-            file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+            file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
             os.write(file, os.fsencode(name) + b"\n")
             os.close(file)
         except OSError:

@@ -70,8 +70,8 @@ std::string Text(const std::vector<std::string>& fields, size_t index) {
 }
 
 // As Spec in bootstrap.py reads it.
-std::string SpecOf(const WorkerCommand& command) {
-  std::vector<std::string> texts = {std::to_string(getpid()), absl::StrJoin(command.cpus, ","), "",
+std::string SpecOf(const WorkerCommand& command, const std::string& learn_file) {
+  std::vector<std::string> texts = {std::to_string(getpid()), absl::StrJoin(command.cpus, ","), learn_file,
                                     std::to_string(command.argv.size())};
   texts.insert(texts.end(), command.argv.begin(), command.argv.end());
   for (const auto& [name, value] : command.environment) texts.push_back(absl::StrCat(name, "=", value));
@@ -92,10 +92,10 @@ Preloader::Preloader(EventLoop* loop, Spawner* spawner, Writer* writer, News new
 
 Preloader::~Preloader() { Stop(); }
 
-void Preloader::Start(const PreloadCommand& command, const std::vector<std::string>& modules) {
+void Preloader::Start(const PreloadCommand& command, const StartPreloader& what) {
   Stop();
   command_ = command;
-  modules_ = modules;
+  what_ = what;
   const absl::Status launched = Launch(!probed_);
   if (!launched.ok()) Tell({.kind = PreloadNews::kEnded, .why = std::string(AsStd(launched.message()))});
 }
@@ -120,9 +120,10 @@ absl::Status Preloader::Launch(bool probes) {
   start.more_fds = {archive_above.get(), socket_above.get()};
   if (!probes) {
     const std::vector<std::string> names(command_.per_worker.begin(), command_.per_worker.end());
-    ASSIGN_OR_RETURN(const OwnedFd modules, MemoryFile("muster-modules", JoinTexts(modules_)));
+    ASSIGN_OR_RETURN(const OwnedFd modules, MemoryFile("muster-modules", JoinTexts(what_.modules)));
     ASSIGN_OR_RETURN(const OwnedFd variables, MemoryFile("muster-variables", JoinTexts(names)));
-    RETURN_IF_ERROR(SendMessage(sockets.first.get(), {"modules", "given"}, {modules.get(), variables.get()}));
+    RETURN_IF_ERROR(SendMessage(sockets.first.get(), {"modules", what_.learned ? "learned" : "given"},
+                                {modules.get(), variables.get()}));
   }
   auto run = std::make_shared<Run>();
   const auto exited = [this, weak = std::weak_ptr<Run>(run)](const Ending& ending) {
@@ -220,7 +221,7 @@ absl::Status Preloader::Request(const std::vector<Worker>& workers, int gate, st
   for (const Worker& worker : workers) {
     const WorkerCommand& command = worker.command;
     ASSIGN_OR_RETURN(FdPair status, MakePipe(O_NONBLOCK));
-    ASSIGN_OR_RETURN(const OwnedFd spec, MemoryFile("muster-worker", SpecOf(command)));
+    ASSIGN_OR_RETURN(const OwnedFd spec, MemoryFile("muster-worker", SpecOf(command, worker.learn_file)));
     RETURN_IF_ERROR(
         SendMessage(socket, {"worker"},
                     {spec.get(), command.stdin_fd, command.stdout_fd, command.stderr_fd, status.second.get()}));

@@ -43,11 +43,12 @@ class Preloader {
   Preloader& operator=(const Preloader&) = delete;
 
   // Ends an earlier one.
-  void Start(const PreloadCommand& command, const std::vector<std::string>& modules);
+  void Start(const PreloadCommand& command, const StartPreloader& what);
   void Stop();
 
   struct Worker {
     WorkerCommand command;
+    std::string learn_file = "";  // gets the names of the modules that it imports, one in a line; empty: none does
     Spawner::WorkerEvents events;
   };
   // Forks these workers, and has the spawner adopt them: their pids, in order. Fails for all or for none, and says
@@ -71,7 +72,7 @@ class Preloader {
   const News news_;
   bool probed_ = false;  // the interpreter runs the bootstrap
   PreloadCommand command_;
-  std::vector<std::string> modules_;
+  StartPreloader what_;
   std::shared_ptr<Run> run_;  // nullptr: none runs
   uint64_t generation_ = 0;   // of Start and Stop: news from before are not told any more
 };

@@ -146,11 +146,11 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{{"--preload", "torch,,x"},
               {},
               64,
-              "--preload torch,,x: expected names of Python modules with commas between them, or off"},
+              "--preload torch,,x: expected names of Python modules with commas between them, auto or off"},
         Wrong{{"--preload", "3d"},
               {},
               64,
-              "--preload 3d: expected names of Python modules with commas between them, or off"},
+              "--preload 3d: expected names of Python modules with commas between them, auto or off"},
         Wrong{
             {"--preload", "torch", "--no-python"},
             {},

@@ -547,7 +547,7 @@ class PreloadingTest : public PreparingTest {
     options.config.set_lease_ms(10'000);
     options.config.set_coordinator_timeout_ms(300'000);
     if (preflight) options.preflight_timeout = kPreflightTimeout;
-    options.preload = modules;
+    options.preload.modules = modules;
     core_.emplace(options);
     core_->Begin(now_, &effects_);
     Give(Directive());

@@ -15,7 +15,7 @@ using ::testing::IsEmpty;
 
 class PreloadTest : public ::testing::Test {
  protected:
-  static Preload Make() { return Preload({"torch", "lightning"}); }
+  static Preload Make() { return Preload({.modules = {"torch", "lightning"}}); }
   // One that has imported everything.
   Preload Ready() {
     Preload preload = Make();
@@ -42,7 +42,7 @@ class PreloadTest : public ::testing::Test {
 };
 
 TEST_F(PreloadTest, WithoutModulesNothingIsStartedAndNothingWaits) {
-  Preload preload({});
+  Preload preload(PreloadOptions{});
   preload.Begin(now_, &effects_);
   EXPECT_FALSE(preload.OnTick(now_ + absl::Hours(1), &effects_));
   preload.End(&effects_);
@@ -91,7 +91,7 @@ TEST_F(PreloadTest, AnUnsafeModuleIsLeftOutAndTheOthersAreImportedAnew) {
 }
 
 TEST_F(PreloadTest, ItIsOffOnceNoModuleIsLeft) {
-  Preload preload({"lightning"});
+  Preload preload({.modules = {"lightning"}});
   preload.Begin(now_, &effects_);
   effects_.clear();
   EXPECT_TRUE(News(&preload, {.kind = PreloadNews::kUnsafe, .why = "starts a thread", .module = "lightning"}));
@@ -183,6 +183,80 @@ TEST_F(PreloadTest, AtTheEndItIsStoppedAndNothingStartsAgain) {
   EXPECT_FALSE(News(&preload, {.kind = PreloadNews::kEnded, .why = "killed (SIGKILL)"}));
   EXPECT_FALSE(preload.OnTick(now_ + absl::Hours(1), &effects_));
   EXPECT_THAT(Starts(), IsEmpty());
+}
+
+// ---- auto ---------------------------------------------------------------------------------------------------
+
+class LearningTest : public PreloadTest {
+ protected:
+  // One whose first round has started, forked from a Python without modules.
+  Preload Learning() {
+    Preload preload({.modules = {}, .learns = true});
+    preload.Begin(now_, &effects_);
+    EXPECT_TRUE(News(&preload, {.kind = PreloadNews::kReady}));
+    EXPECT_THAT(Lines(), IsEmpty()) << "nothing was imported";
+    EXPECT_TRUE(preload.ready() && preload.learns());
+    EXPECT_FALSE(News(&preload, {.kind = PreloadNews::kForked}));
+    effects_.clear();
+    return preload;
+  }
+  size_t Reads() const { return AllOf<ReadLearned>(effects_).size(); }
+};
+
+TEST_F(LearningTest, AListOfAnEarlierJobIsImportedBeforeTheFirstRound) {
+  Preload preload({.modules = {"torch"}, .learns = true});
+  EXPECT_FALSE(preload.learns());
+  preload.Begin(now_, &effects_);
+  ASSERT_EQ(AllOf<StartPreloader>(effects_).size(), 1u);
+  EXPECT_TRUE(AllOf<StartPreloader>(effects_)[0].learned);
+  EXPECT_TRUE(preload.holds());
+}
+
+TEST_F(LearningTest, WhatTheFirstRoundImportsIsReadAfterAWhileAndImportedForTheNext) {
+  Preload preload = Learning();
+  EXPECT_FALSE(preload.OnTick(now_ + kLearnFor - absl::Nanoseconds(1), &effects_));
+  EXPECT_EQ(Reads(), 0u);
+  EXPECT_FALSE(preload.OnTick(now_ + kLearnFor, &effects_));
+  EXPECT_FALSE(preload.OnTick(now_ + kLearnFor, &effects_));
+  EXPECT_EQ(Reads(), 1u) << "once";
+  EXPECT_FALSE(News(&preload, {.kind = PreloadNews::kLearned, .names = {"torch", "torch.nn"}}));
+  EXPECT_THAT(Starts(), ElementsAre(ElementsAre("torch", "torch.nn")));
+  EXPECT_FALSE(preload.ready());
+  EXPECT_FALSE(preload.holds());
+  ASSERT_EQ(AllOf<KeepLearned>(effects_).size(), 1u);
+  EXPECT_THAT(AllOf<KeepLearned>(effects_)[0].modules, ElementsAre("torch", "torch.nn"));
+  EXPECT_FALSE(News(&preload, {.kind = PreloadNews::kReady, .modules = 2}));
+  EXPECT_TRUE(preload.ready());
+  EXPECT_EQ(AllOf<KeepLearned>(effects_).size(), 1u) << "it has not changed";
+}
+
+TEST_F(LearningTest, ARoundThatEndsEarlierIsReadAtItsEnd) {
+  Preload preload = Learning();
+  preload.OnRoundOver(&effects_);
+  EXPECT_EQ(Reads(), 1u);
+  preload.OnRoundOver(&effects_);
+  EXPECT_EQ(Reads(), 1u);
+}
+
+TEST_F(LearningTest, WithoutAListTheNextRoundLearns) {
+  Preload preload = Learning();
+  preload.OnRoundOver(&effects_);
+  EXPECT_FALSE(News(&preload, {.kind = PreloadNews::kForked}));
+  EXPECT_TRUE(preload.learns());
+  preload.OnRoundOver(&effects_);
+  EXPECT_EQ(Reads(), 2u);
+}
+
+TEST_F(LearningTest, AnUnsafeModuleIsLeftOutWithItsPackage) {
+  Preload preload({.modules = {"torch", "lightning", "lightning.pytorch", "lightningx"}, .learns = true});
+  preload.Begin(now_, &effects_);
+  effects_.clear();
+  EXPECT_FALSE(
+      News(&preload, {.kind = PreloadNews::kUnsafe, .why = "reads LOCAL_RANK", .module = "lightning.pytorch"}));
+  EXPECT_THAT(Starts(), ElementsAre(ElementsAre("torch", "lightningx")));
+  EXPECT_TRUE(News(&preload, {.kind = PreloadNews::kReady, .modules = 2}));
+  ASSERT_EQ(AllOf<KeepLearned>(effects_).size(), 1u) << "the next job need not find it out again";
+  EXPECT_THAT(AllOf<KeepLearned>(effects_)[0].modules, ElementsAre("torch", "lightningx"));
 }
 
 }  // namespace
