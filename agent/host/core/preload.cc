@@ -172,7 +172,11 @@ void Preload::End(Effects* out) {
 }
 
 std::string Preload::Holds() const {
-  if (!holds_ || !has_begun_ || learns()) return "";
+  if (!holds_ || !has_begun_) return "";
+  if (modules_.empty()) {
+    return absl::StrCat("it starts the Python from which its workers are forked, for up to ",
+                        absl::FormatDuration(kFirstPreloadLimit), " (--preload)");
+  }
   return absl::StrCat("it imports ", Named(modules_), " for its workers, for up to ",
                       absl::FormatDuration(kFirstPreloadLimit), " (--preload)");
 }

@@ -193,6 +193,8 @@ class LearningTest : public PreloadTest {
   Preload Learning() {
     Preload preload({.modules = {}, .learns = true});
     preload.Begin(now_, &effects_);
+    EXPECT_THAT(preload.Holds(), HasSubstr("starts the Python from which its workers are forked"))
+        << "a node that offers no port and prepares nothing would not be waited for";
     EXPECT_TRUE(News(&preload, {.kind = PreloadNews::kReady}));
     EXPECT_THAT(Lines(), IsEmpty()) << "nothing was imported";
     EXPECT_TRUE(preload.ready() && preload.learns());
