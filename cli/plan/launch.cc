@@ -260,7 +260,7 @@ Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const s
     if (!launch.plan.setup.empty()) launch.host.setup_timeout = run.hook_timeout;
     launch.plan.preflight = ValueOr<std::string>(run.settings.restarts.preflight, "");
     launch.host.preflight_timeout = run.preflight_timeout;
-    launch.host.preload = PreloadOf(run.settings);
+    if (!run.settings.workers.debug) launch.host.preload = PreloadOf(run.settings);
     launch.plan.preloads = launch.host.preload.learns || !launch.host.preload.modules.empty();
     std::error_code unknown;
     launch.plan.learned =

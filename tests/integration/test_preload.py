@@ -184,6 +184,59 @@ class Preload(ClusterTest):
         self.assertEqual("True posix\n", node.out())
         self.assertEqual([], node.said(LEFT_OUT))
 
+    def test_a_module_that_keeps_its_pid_in_a_text(self):
+        self.check_left_out("import os\nNAME = 'log-%d' % os.getpid()", r"keeps its process's pid \(in bad\)")
+
+    def test_a_module_that_copies_the_environment(self):
+        self.check_left_out("import os\nCOPY = os.environ.copy()", "^reads all variables$",
+                            script="import bad; say('worker' if bad.COPY['RANK'] == os.environ['RANK'] else 'wrong')")
+
+    def test_a_module_that_seeds_a_generator(self):
+        self.write("modules/bad.py", "import random\nrandom.seed(7)")
+        node = self.run_job(SAY + "import bad, random; say(random.random())", "random,bad", nproc=2)
+        first, second = node.out().splitlines()
+        self.assertEqual(first, second, "as in a fresh worker")
+        self.assertEqual([("bad", "seeds the generator of random, or draws from it")], node.said(LEFT_OUT))
+
+    def test_a_module_that_replaces_standard_output(self):
+        self.check_left_out("import codecs, sys\nsys.stdout = codecs.getwriter('utf-8')(sys.stdout.buffer)",
+                            "changes sys.stdin, sys.stdout or sys.stderr")
+
+    def test_a_module_that_closes_every_descriptor_makes_no_worker_without_a_rank(self):
+        self.write("modules/bad.py", "import os\nos.closerange(3, 1000)")
+        node = self.run_job(SAY + "say(os.environ.get('RANK'))", "bad")
+        self.assertEqual("0\n", node.out())
+        self.assertNotIn("preload: None", node.err())
+
+    def test_an_environment_with_an_entry_without_a_name(self):
+        path = self.write("work/script.py", "print('worker')")
+        done = subprocess.run(["env", "=odd=3", str(cluster.BINARY), "run", "--python", sys.executable,
+                               "--preload", "json", str(path)], capture_output=True, text=True, timeout=cluster.LIMIT_S,
+                              env=self.environment())
+        self.assertEqual((0, "worker\n"), (done.returncode, done.stdout), done.stderr)
+
+    def test_forks_that_take_too_long_leave_no_second_worker_of_a_rank(self):
+        self.write("modules/slow_fork.py", "import os, time\nos.register_at_fork(before=lambda: time.sleep(1.6))")
+        node = self.run_job(SAY + "say(os.environ['RANK'])", "slow_fork", nproc=4)
+        self.assertEqual(["0", "1", "2", "3"], sorted(node.out().splitlines()))
+        self.assertTrue(node.said("does not answer"))
+
+    def test_what_a_wrapper_of_the_interpreter_sets_is_set(self):
+        wrapper = self.write("python", f"#!/bin/sh\nexport WRAPPED=1 PATH=/wrapped:$PATH\nexec {sys.executable} \"$@\"\n")
+        wrapper.chmod(wrapper.stat().st_mode | stat.S_IXUSR)
+        script = "import os; print(os.environ['WRAPPED'], os.environ['PATH'].split(':')[0])"
+        node = self.run_job(script, "json", python=str(wrapper))
+        self.assertEqual("1 /wrapped\n", node.out())
+        self.assertEqual([], node.said(OFF))
+
+    def test_a_variable_that_the_script_removes_itself(self):
+        self.write("modules/reads.py", "import os\nx = os.environ.get('SETTING')")
+        for line in ("os.environ.pop('SETTING')", "del os.environ['SETTING']"):
+            with self.subTest(line):
+                node = self.run_job(f"import os\n{line}\nimport reads; print(reads.x)", "reads",
+                                    environment={"SETTING": "z"})
+                self.assertEqual("None\n", node.out())
+
     def test_a_module_that_cannot_be_imported(self):
         self.check_left_out("raise ValueError('no')", "cannot be imported: ValueError: no", script="say('worker')")
 
@@ -225,7 +278,7 @@ class Preload(ClusterTest):
                             "os.environ['OMP_' + 'X'] = '1'\nos.environ['FREE'] = '1'\nimport reads; print(reads.x)",
                             "reads")
         self.assertEqual("None\n", node.out())
-        self.assertEqual(["SETTING", "OMP_X"], node.said("muster: the script sets (\\S+), but"))
+        self.assertEqual(["SETTING", "OMP_X"], node.said("muster: the script changes (\\S+), but"))
 
     def learned(self):
         return list((self.folder / "cache" / "muster" / "preload").glob("*"))

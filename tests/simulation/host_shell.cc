@@ -257,8 +257,12 @@ void HostShell::StartPreloader(HostProcess* host, const std::vector<std::string>
   if (!env_->healed() && env_->hardships().Chance(scenario_.fitness.preload_fails_percent)) {
     constexpr host::PreloadNews::Kind kFailures[] = {host::PreloadNews::kUnsafe, host::PreloadNews::kUnusable,
                                                      host::PreloadNews::kEnded};
-    const auto which = env_->hardships().Below(4);
-    if (which == 3 || modules.empty()) return;  // it imports for ever
+    auto which = env_->hardships().Below(4);
+    if (which == 3 || modules.empty()) {
+      // It imports for ever. Not before the first round, which would wait for longer than any node waits to join.
+      if (number > 1) return;
+      which = 2;
+    }
     news = {.kind = kFailures[which], .why = "starts a thread", .module = modules.back()};
   }
   execution_->DeliverAfter(env_->hardships().Between(kMillisecond, scenario_.fitness.preload_time), host,

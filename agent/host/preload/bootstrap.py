@@ -20,17 +20,23 @@ Only modules that are built in, or that each Python has loaded by now, are impor
 loaded in every worker. CPython 3.9 or later; older ones are told apart by the host's probe.
 """
 
-import _ctypes
-import _signal
-import _socket
-import _thread
-import atexit
-import builtins
-import errno
-import gc
 import os
-import sys
-import time
+
+# Whatever goes wrong in this file ends the process: after an exception the interpreter would go on to the script.
+try:
+    import _ctypes
+    import _signal
+    import _socket
+    import _thread
+    import atexit
+    import builtins
+    import errno
+    import gc
+    import sys
+    import time
+except BaseException as error:
+    os.write(5, b"failed\0" + str(error).encode(errors="replace"))
+    os._exit(70)
 
 ARCHIVE = "/proc/self/fd/4"  # in front of PYTHONPATH
 ARCHIVE_FD = 4
@@ -39,6 +45,7 @@ MAX_MESSAGE = 64 * 1024  # bytes; longer texts come in a file of their own
 MAX_DESCRIPTORS = 8  # in one message
 REPARENT_LIMIT_S = 10.0  # from the middle's permission to exit to its exit
 REPARENT_POLL_S = 0.0002
+MAX_LEARNED = 10_000  # modules
 NAME = "muster-preload"  # for `ps` and `top`, in place of "python"
 DUMP_SIGNAL = _signal.SIGRTMAX - 2  # faulthandler writes the stacks of all threads
 PR_SET_PDEATHSIG = 1
@@ -48,6 +55,12 @@ STEP_PARENT_DEATH, STEP_CPUS, STEP_PRELOAD = 2, 5, 6
 
 # Variables that native libraries read when they are loaded, by the beginning of their names.
 READ_BY_LIBRARIES = ("OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "GOTO_", "BLIS_", "LD_", "MALLOC_", "GLIBC_")
+
+# As they are before a module may have replaced them.
+fork, waitpid = os.fork, os.waitpid
+
+# Modules that look through all variables for some of their own, none of which is of a worker.
+LOOK_FOR_THEIR_OWN = ("tqdm.utils",)
 
 # ---- the host ------------------------------------------------------------------------------------------------
 
@@ -101,13 +114,15 @@ class EnvironmentWatch:
     """
 
     def __init__(self):
-        self.reads = {}  # name: (value, module that read it first); "*" if a module read them all
+        self.reads = {}  # name: (value, module that read it first)
+        self.all_read = set()  # modules that read all variables
         self.pid_asked = set()  # modules that asked for the pid
         self.argv_read = None  # the module that read sys.argv
         self.before = {}
 
-    def begin(self):
-        self.before = dict(os.environ)
+    def begin(self, given):
+        """given: the environment with which the host started this process."""
+        self.before = given
         self._class = type(os.environ)
         watch = self
 
@@ -121,7 +136,7 @@ class EnvironmentWatch:
                 return super().__contains__(key)
 
             def __iter__(self):
-                watch._note("*")
+                watch.all_read.add(reader())
                 return super().__iter__()
 
         class Arguments(list):
@@ -132,6 +147,10 @@ class EnvironmentWatch:
             def __iter__(self):
                 watch.argv_read = watch.argv_read or reader()
                 return super().__iter__()
+
+            def __contains__(self, argument):
+                watch.argv_read = watch.argv_read or reader()
+                return super().__contains__(argument)
 
         def getpid():
             watch.pid_asked.add(reader())
@@ -160,6 +179,8 @@ class EnvironmentWatch:
         for variable, (_, module) in self.reads.items():
             if variable in volatile:
                 return "reads %s%s" % (variable, "" if module == name else " (in %s)" % module)
+        for module in sorted(self.all_read.difference(LOOK_FOR_THEIR_OWN)):
+            return "reads all variables%s" % ("" if module == name else " (in %s)" % module)
         keeper = self.pid_asked and keeper_of_pid(self.pid_asked)
         return "keeps its process's pid (in %s)" % keeper if keeper else ""
 
@@ -197,6 +218,7 @@ class ProcessState:
         self.limits = read_file("/proc/self/limits")
         self.umask = umask()
         self.descriptors = descriptors()
+        self.streams = streams()
 
     def why_unsafe(self):
         """What has changed since, as the end of a sentence; empty: nothing."""
@@ -207,6 +229,8 @@ class ProcessState:
             return "starts a thread"
         if has_children():
             return "leaves a process running"
+        if streams() != self.streams:
+            return "changes sys.stdin, sys.stdout or sys.stderr"
         if os.getcwd() != self.directory:
             return "changes the working directory"
         if umask() != self.umask:
@@ -219,6 +243,16 @@ class ProcessState:
         if cuda is not None and cuda.is_initialized():
             return "initializes a GPU"
         return ""
+
+
+def streams():
+    found = []
+    for name in ("stdin", "stdout", "stderr"):
+        stream = getattr(sys, name)
+        found.append((id(stream), type(stream).__name__))
+        if type(stream).__name__ == "TextIOWrapper":
+            found.append((stream.encoding, stream.errors, stream.line_buffering, stream.write_through))
+    return found
 
 
 def read_file(path):
@@ -245,27 +279,38 @@ def keeper_of_pid(modules):
     """The first of these modules that would still have this process's pid after a fork; empty: none."""
     pid = os.getpid()
     ours, theirs = os.pipe()
-    child = os.fork()
+    child = fork()
     if child == 0:
         for name in sorted(modules):
             values = list(getattr(sys.modules.get(name), "__dict__", {}).values())
-            if any(type(value) is int and value == pid for value in values):
+            if any(shows(value, pid) for value in values):
                 os.write(theirs, os.fsencode(name))
                 break
         os._exit(0)
     os.close(theirs)
     found = os.fsdecode(os.read(ours, MAX_MESSAGE))
     os.close(ours)
-    os.waitpid(child, 0)
+    reap(child)
     return found
+
+
+def shows(value, pid):
+    if isinstance(value, (tuple, list, set)):
+        return any(shows(part, pid) for part in list(value)[:100])
+    if isinstance(value, str):
+        # A number of its own in a short text; a low one may stand there by chance.
+        at = value.find(str(pid)) if pid > 999 and len(value) < 100 else -1
+        around = value[max(at - 1, 0) : at] + value[at + len(str(pid)) :][:1]
+        return at >= 0 and not any(character.isdigit() for character in around)
+    return type(value) is int and value == pid
 
 
 def threads_survive_a_fork():
     """Some libraries (OpenBLAS) end their threads at a fork and start them again when they need them."""
-    child = os.fork()
+    child = fork()
     if child == 0:
         os._exit(0)
-    os.waitpid(child, 0)
+    reap(child)
     return threads() > 1
 
 
@@ -365,7 +410,7 @@ class Script:
     def sets(self, names):
         """A variable among these that the script sets itself: then modules must be imported after that."""
         try:
-            text = os.fsdecode(read_file(self.path)) if self.path else ""
+            text = os.fsdecode(read_file(self.path)) if self.path and os.path.isfile(self.path) else ""
         except OSError:
             return None
         for name in names:
@@ -385,7 +430,9 @@ def writes_variable(text, name):
                 if after.startswith("=") and not after.startswith("=="):
                     return True
             before = text[:at].rstrip()
-            if before.endswith(("setdefault(", "putenv(", "unsetenv(")):
+            if before.endswith(("setdefault(", "putenv(", "unsetenv(", ".pop(")):
+                return True
+            if before.endswith("environ[") and before[: -len("environ[")].rstrip(" os.").endswith("del"):
                 return True
             at = text.find(quoted, at + 1)
     return False
@@ -427,6 +474,10 @@ class Preloaded:
         if own:
             return "refused", "the script sets %s, which %s read when it was imported" % (own, self.reads[own][1])
         for spec in specs:
+            if spec.cpus and "OMP_NUM_THREADS" not in spec.environment:
+                return "refused", "libraries count the CPUs at their import, and --numa-binding chooses them later"
+            if "" in spec.environment:
+                return "refused", "the environment has an entry without a name"
             why = self._why_not(spec)
             if why:
                 return "refused", why
@@ -434,7 +485,7 @@ class Preloaded:
 
     def _why_not(self, spec):
         for name, (value, module) in self.reads.items():
-            if name != "*" and spec.environment.get(name) != value:
+            if spec.environment.get(name) != value:
                 return "%s read %s when it was imported, and it differs in the workers" % (module, name)
         for name in self.changes:
             if spec.environment.get(name) != self.before.get(name):
@@ -444,17 +495,18 @@ class Preloaded:
         return ""
 
 
-def preload(modules, volatile, learned, watch):
+def preload(modules, volatile, learned, given, watch):
     """Imports the modules in order. Raises Unsafe for the first that must not be."""
     loaded_before = set(sys.modules)
     state = ProcessState()
+    draws = RandomDraws()
     # As it will be when the script runs: some modules ask whether there is a script.
     main = sys.modules["__main__"]
     script = Script()
     if script.path:
         main.__file__ = script.path
     imported = 0
-    watch.begin()
+    watch.begin(given)
     own_sitecustomize()
     for name in modules:
         if learned and not is_installed(name):
@@ -463,19 +515,19 @@ def preload(modules, volatile, learned, watch):
         try:
             builtins.__import__(name)
         except BaseException as error:
-            if learned:
-                continue  # the script could do without it, too
-            raise Unsafe(name, "cannot be imported: %s: %s" % (type(error).__name__, error)) from None
-        imported += 1
+            if not learned or not isinstance(error, Exception):
+                raise Unsafe(name, "cannot be imported: %s: %s" % (type(error).__name__, error)) from None
+            before = None  # the script could do without it, too; but something of it may have been imported
+        else:
+            imported += 1
         if len(sys.modules) == before and imported > 1:
             continue  # an earlier one has imported it
-        why = watch.why_unsafe(name, volatile) or state.why_unsafe()
+        why = watch.why_unsafe(name, volatile) or state.why_unsafe() or draws.why_unsafe()
         if why:
             raise Unsafe(name, why)
     watch.end()
     if script.path:
         del main.__file__
-    forget_random_draws()
     return Preloaded(imported, watch, LoadedFiles(loaded_before), script)
 
 
@@ -503,14 +555,38 @@ def installed_folders():
     return tuple(os.path.join(folder, "") for folder in folders)
 
 
-def forget_random_draws():
-    """Leaves torch's generator as in a fresh interpreter; the others are seeded anew in each worker."""
-    torch = sys.modules.get("torch")
-    if torch is None or not hasattr(torch, "default_generator"):
-        return
-    fresh = torch.Generator().get_state()
-    if not torch.equal(torch.default_generator.get_state(), fresh):
-        torch.default_generator.set_state(fresh)
+class RandomDraws:
+    """The generators of random, numpy and torch: each worker gets new ones, so nothing may be drawn or seeded here."""
+
+    def __init__(self):
+        self._states = {}
+
+    def why_unsafe(self):
+        for name, read in (("random", self._random), ("numpy.random", self._numpy), ("torch", self._torch)):
+            module = sys.modules.get(name)
+            if module is None:
+                continue
+            state = read(module)
+            if self._states.setdefault(name, state) != state:
+                return "seeds the generator of %s, or draws from it" % name
+        return ""
+
+    @staticmethod
+    def _random(module):
+        return module.getstate()
+
+    @staticmethod
+    def _numpy(module):
+        state = module.get_state()
+        return state[0], state[1].tobytes(), state[2:]
+
+    @staticmethod
+    def _torch(module):
+        return bytes(module.default_generator.get_state().tolist())
+
+
+def environment_of(entries):
+    return dict(entry.partition("=")[::2] for entry in entries)
 
 
 # ---- forking -------------------------------------------------------------------------------------------------
@@ -528,10 +604,11 @@ class Spec:
         self.learn = texts[2]  # the file that gets the names of the modules that it imports; empty: none
         count = int(texts[3])
         self.arguments = texts[4 : 4 + count]
-        self.environment = dict(entry.partition("=")[::2] for entry in texts[4 + count :])
+        self.environment = environment_of(texts[4 + count :])
 
-    def descriptors(self):
-        return self.stdin, self.stdout, self.stderr, self.line
+    def close(self):
+        for descriptor in (self.stdin, self.stdout, self.stderr, self.line):
+            os.close(descriptor)
 
 
 def serve(host, preloaded):
@@ -551,51 +628,82 @@ def serve(host, preloaded):
                 return worker
         os.close(gate)
         for spec in specs:
-            for fd in spec.descriptors():
-                os.close(fd)
+            spec.close()
 
 
 def fork_workers(host, specs, gate):
+    """In a worker: its spec, and the pid of its first parent. In the preloader: None."""
     try:
-        middle = os.fork()
+        middle = fork()
     except OSError as error:
-        host.tell("refused", "no process can be made: %s" % os.strerror(error.errno))
+        host.tell("failed", "no process can be made: %s" % os.strerror(error.errno))
         return None
     if middle != 0:
-        os.waitpid(middle, 0)
+        reap(middle)
         return None
     middle = os.getpid()
+    mine = None
     pids = []
     try:
+        there, leads = os.pipe()
         for spec in specs:
-            pid = os.fork()
+            pid = fork()
             if pid == 0:
-                os.close(gate)
-                for other in specs:
-                    if other is not spec:
-                        for fd in other.descriptors():
-                            os.close(fd)
-                return spec, middle
+                mine = spec
+                break
             pids.append(pid)
-        host.tell("forked", *[str(pid) for pid in pids])
-        released = os.read(gate, 1)
+        if mine is None:
+            os.close(leads)
+            let_go(host, gate, pids, there)
+        else:
+            # Before the host knows it, because a signal goes to the group that it leads.
+            os.setsid()
+            os.write(leads, b"s")
+            for fd in (gate, there, leads):
+                os.close(fd)
+            for spec in specs:
+                if spec is not mine:
+                    spec.close()
     except OSError as error:
-        released = b""
-        host.tell("refused", "no process can be made: %s" % os.strerror(error.errno))
-    if not released:
-        for pid in pids:
-            os.kill(pid, _signal.SIGKILL)
-    os._exit(0)
+        if mine is None:
+            end_all(pids)
+            host.tell("failed", "no process can be made: %s" % os.strerror(error.errno))
+        os._exit(126)
+    if mine is None:
+        os._exit(0)
+    return mine, middle
+
+
+def let_go(host, gate, pids, there):
+    """Tells the host about the workers once each leads its session, and waits until it knows them."""
+    for _ in pids:
+        if not os.read(there, 1):
+            raise OSError(errno.ESRCH, "a worker has ended at once")
+    host.tell("forked", *[str(pid) for pid in pids])
+    if not os.read(gate, 1):
+        end_all(pids)
+
+
+def reap(child):
+    try:
+        waitpid(child, 0)
+    except ChildProcessError:
+        pass  # a module has SIGCHLD ignored
+
+
+def end_all(pids):
+    for pid in pids:
+        os.kill(pid, _signal.SIGKILL)
 
 
 # ---- becoming a worker ---------------------------------------------------------------------------------------
 
 
-def become_worker(spec, middle, preloaded):
+def become_worker(spec, middle, preloaded, name):
     """Ends this process if it cannot become what a fresh worker would be."""
     step = STEP_PRELOAD
     try:
-        os.setsid()
+        set_name(name)
         set_environment(spec.environment, preloaded.changes)
         set_arguments(spec.arguments)
         for source, target in ((spec.stdin, 0), (spec.stdout, 1), (spec.stderr, 2)):
@@ -611,19 +719,22 @@ def become_worker(spec, middle, preloaded):
         if spec.cpus:
             os.sched_setaffinity(0, spec.cpus)
         step = STEP_PARENT_DEATH
+        await_permission(spec.line)
         end_with_host(spec.host_pid, middle)
+        os.close(spec.line)  # the host now knows that the script is about to run
     except BaseException as error:
         give_up(spec, step, error)
-    os.close(spec.line)  # the host now knows that the script is about to run
 
 
 def give_up(spec, step, error):
     """Reports the failure as the exec stage of a worker does."""
-    if step == STEP_PRELOAD:
-        os.write(2, ("muster: --preload: %s\n" % describe(error)).encode(errors="backslashreplace"))
-    number = getattr(error, "errno", None) or errno.EINVAL
-    os.write(spec.line, b"".join(part.to_bytes(4, sys.byteorder) for part in (step, number)))
-    os._exit(126)
+    try:
+        number = getattr(error, "errno", None) or errno.EINVAL
+        os.write(spec.line, b"".join(part.to_bytes(4, sys.byteorder) for part in (step, number)))
+        if step == STEP_PRELOAD:
+            os.write(2, ("muster: --preload: %s\n" % describe(error)).encode(errors="backslashreplace"))
+    finally:
+        os._exit(126)
 
 
 def describe(error):
@@ -633,6 +744,12 @@ def describe(error):
         trace = trace.tb_next
     where = " (line %d of muster's bootstrap)" % trace.tb_lineno if trace is not None else ""
     return "%s: %s%s" % (type(error).__name__, error, where)
+
+
+def await_permission(line):
+    """The host has made this process its own. To have become its child is no sign of that: it adopts every orphan."""
+    if os.read(line, 1) != b"g":
+        os._exit(126)
 
 
 def end_with_host(host_pid, middle):
@@ -714,6 +831,9 @@ def renew_identity():
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is not None:
         numpy_random.seed()
+    torch = sys.modules.get("torch")
+    if torch is not None and hasattr(torch, "default_generator"):
+        torch.default_generator.seed()
     processes = sys.modules.get("multiprocessing.process")
     if processes is not None:
         processes.current_process().authkey = os.urandom(32)
@@ -731,11 +851,17 @@ def watch_changes(preloaded):
         return
     installed = installed_folders()
     told = set()
-    putenv = os.putenv
+    putenv, unsetenv = os.putenv, os.unsetenv
 
     def checked_putenv(name, value, /):
         putenv(name, value)
-        text = os.fsdecode(name)
+        check(os.fsdecode(name))
+
+    def checked_unsetenv(name, /):
+        unsetenv(name)
+        check(os.fsdecode(name))
+
+    def check(text):
         read = preloaded.reads.get(text)
         if text in told or (read is None and not text.startswith(READ_BY_LIBRARIES)):
             return
@@ -744,12 +870,12 @@ def watch_changes(preloaded):
         told.add(text)
         who = read[1] if read else "a library"
         message = (
-            "muster: the script sets %s, but %s read it earlier, when --preload imported it: set the variable "
+            "muster: the script changes %s, but %s read it earlier, when --preload imported it: set the variable "
             "outside, or start without --preload\n"
         )
         os.write(2, (message % (text, who)).encode(errors="backslashreplace"))
 
-    os.putenv = checked_putenv
+    os.putenv, os.unsetenv = checked_putenv, checked_unsetenv
 
 
 def register_stack_dump():
@@ -763,8 +889,17 @@ class Learner:
 
     def __init__(self, path):
         self._path = path
+        self._pid = os.getpid()
+        self._seen = set()
 
     def find_spec(self, name, path=None, target=None):
+        if os.getpid() != self._pid or len(self._seen) >= MAX_LEARNED:
+            if self in sys.meta_path:
+                sys.meta_path.remove(self)
+            return None
+        if name in self._seen:
+            return None
+        self._seen.add(name)
         try:
             file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
             os.write(file, os.fsencode(name) + b"\n")
@@ -777,14 +912,16 @@ class Learner:
 # ---- start ---------------------------------------------------------------------------------------------------
 
 
-def leave_no_trace():
+def leave_no_trace(given):
     """Undoes what muster did to start this file: a fresh worker has none of it."""
     if ARCHIVE in sys.path:
         sys.path.remove(ARCHIVE)
     sys.path_importer_cache.pop(ARCHIVE, None)
-    rest = os.environ.get("PYTHONPATH", "")[len(ARCHIVE) :].lstrip(":")
+    rest = [entry for entry in os.environ.get("PYTHONPATH", "").split(":") if entry != ARCHIVE]
     if rest:
-        os.environ["PYTHONPATH"] = rest
+        os.environ["PYTHONPATH"] = ":".join(rest)
+    elif "PYTHONPATH" in given:
+        os.environ["PYTHONPATH"] = given["PYTHONPATH"]
     else:
         os.environ.pop("PYTHONPATH", None)
     os.close(ARCHIVE_FD)
@@ -812,14 +949,15 @@ def main(host):
     if sys.argv[:1] == ["-c"] and len(sys.argv) > 1 and sys.argv[1] == "muster-probe":
         host.tell("probe", sys.version.split()[0])
         os._exit(0)
-    leave_no_trace()
     name = read_file("/proc/self/comm").rstrip(b"\n")
     set_name(NAME.encode())
     fields, received = host.receive()
-    modules, volatile = (read_list(file) for file in received)
+    modules, volatile, given = (read_list(file) for file in received)
+    given = environment_of(given)
+    leave_no_trace(given)
     began = time.monotonic()
     try:
-        preloaded = preload(modules, set(volatile), fields[1] == "learned", EnvironmentWatch())
+        preloaded = preload(modules, set(volatile), fields[1] == "learned", given, EnvironmentWatch())
     except Unsafe as unsafe:
         host.tell("unsafe", unsafe.module, unsafe.why)
         os._exit(0)
@@ -827,18 +965,22 @@ def main(host):
     gc.freeze()
     host.tell("ready", str(preloaded.count), "%.3f" % (time.monotonic() - began))
     spec, middle = serve(host, preloaded)
+    become_worker(spec, middle, preloaded, name)
     host.close()
-    set_name(name)
-    become_worker(spec, middle, preloaded)
 
 
 def run():
-    host = Host()
+    returns = False
     try:
-        main(host)
-    except BaseException as error:  # else the interpreter would go on to the script
-        host.tell("failed", describe(error))
-        os._exit(70)
+        host = Host()
+        try:
+            main(host)
+            returns = True
+        except BaseException as error:
+            host.tell("failed", describe(error))
+    finally:
+        if not returns:
+            os._exit(70)
 
 
 OURS = sys.modules[__name__]

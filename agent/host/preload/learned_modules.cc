@@ -15,7 +15,7 @@
 namespace muster::host {
 namespace {
 
-constexpr absl::Duration kFileLimit = absl::Seconds(1);
+constexpr absl::Duration kFileLimit = absl::Milliseconds(200);  // on the loop, within any lease
 
 std::vector<std::string> Lines(const std::string& file) {
   if (file.empty()) return {};

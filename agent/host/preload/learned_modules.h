@@ -21,7 +21,7 @@ std::vector<std::string> ReadImports(const std::string& file);
 // The list of an earlier job; empty: there is none, or the script has changed since.
 std::vector<std::string> ReadModules(const LearnedModules& learned);
 
-// Waits a second at most. Where nothing can be kept the next job learns again.
+// Waits for a moment at most. Where nothing can be kept the next job learns again.
 void KeepModules(const LearnedModules& learned, const std::vector<std::string>& modules);
 
 }  // namespace muster::host

@@ -57,9 +57,9 @@ absl::StatusOr<FdPair> MakePipe(int flags) {
   return FdPair{OwnedFd(fds[0]), OwnedFd(fds[1])};
 }
 
-absl::StatusOr<FdPair> MakeSocketPair() {
+absl::StatusOr<FdPair> MakeSocketPair(int type) {
   int fds[2];
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) != 0) {
+  if (socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, fds) != 0) {
     return absl::ErrnoToStatus(errno, "making a pair of sockets");
   }
   return FdPair{OwnedFd(fds[0]), OwnedFd(fds[1])};
@@ -69,13 +69,18 @@ std::string Text(const std::vector<std::string>& fields, size_t index) {
   return index < fields.size() ? OneLine(Printable(fields[index])) : "";
 }
 
+std::vector<std::string> Entries(const EnvironmentMap& environment) {
+  std::vector<std::string> entries;
+  for (const auto& [name, value] : environment) entries.push_back(absl::StrCat(name, "=", value));
+  return entries;
+}
+
 // As Spec in bootstrap.py reads it.
 std::string SpecOf(const WorkerCommand& command, const std::string& learn_file) {
   std::vector<std::string> texts = {std::to_string(getpid()), absl::StrJoin(command.cpus, ","), learn_file,
                                     std::to_string(command.argv.size())};
   texts.insert(texts.end(), command.argv.begin(), command.argv.end());
-  for (const auto& [name, value] : command.environment) texts.push_back(absl::StrCat(name, "=", value));
-  return JoinTexts(texts);
+  return JoinTexts(texts) + JoinTexts(Entries(command.environment));
 }
 
 }  // namespace
@@ -103,7 +108,7 @@ void Preloader::Start(const PreloadCommand& command, const StartPreloader& what)
 absl::Status Preloader::Launch(bool probes) {
   ASSIGN_OR_RETURN(const OwnedFd archive, BootstrapArchive());
   ASSIGN_OR_RETURN(const OwnedFd archive_above, Above(archive));
-  ASSIGN_OR_RETURN(FdPair sockets, MakeSocketPair());
+  ASSIGN_OR_RETURN(FdPair sockets, MakeSocketPair(SOCK_SEQPACKET));
   ASSIGN_OR_RETURN(const OwnedFd socket_above, Above(sockets.second));
   ASSIGN_OR_RETURN(FdPair output, MakePipe(0));
   const OwnedFd null(open("/dev/null", O_RDONLY | O_CLOEXEC));
@@ -122,8 +127,10 @@ absl::Status Preloader::Launch(bool probes) {
     const std::vector<std::string> names(command_.per_worker.begin(), command_.per_worker.end());
     ASSIGN_OR_RETURN(const OwnedFd modules, MemoryFile("muster-modules", JoinTexts(what_.modules)));
     ASSIGN_OR_RETURN(const OwnedFd variables, MemoryFile("muster-variables", JoinTexts(names)));
+    ASSIGN_OR_RETURN(const OwnedFd environment,
+                     MemoryFile("muster-environment", JoinTexts(Entries(command_.environment))));
     RETURN_IF_ERROR(SendMessage(sockets.first.get(), {"modules", what_.learned ? "learned" : "given"},
-                                {modules.get(), variables.get()}));
+                                {modules.get(), variables.get(), environment.get()}));
   }
   auto run = std::make_shared<Run>();
   const auto exited = [this, weak = std::weak_ptr<Run>(run)](const Ending& ending) {
@@ -220,7 +227,8 @@ absl::Status Preloader::Request(const std::vector<Worker>& workers, int gate, st
   RETURN_IF_ERROR(SendMessage(socket, {"fork", std::to_string(workers.size())}, {gate}));
   for (const Worker& worker : workers) {
     const WorkerCommand& command = worker.command;
-    ASSIGN_OR_RETURN(FdPair status, MakePipe(O_NONBLOCK));
+    ASSIGN_OR_RETURN(FdPair status, MakeSocketPair(SOCK_STREAM));
+    if (fcntl(status.first.get(), F_SETFL, O_NONBLOCK) != 0) return absl::ErrnoToStatus(errno, "a status socket");
     ASSIGN_OR_RETURN(const OwnedFd spec, MemoryFile("muster-worker", SpecOf(command, worker.learn_file)));
     RETURN_IF_ERROR(
         SendMessage(socket, {"worker"},
@@ -256,9 +264,12 @@ absl::StatusOr<std::vector<pid_t>> Preloader::Fork(const std::vector<Worker>& wo
     if (!absl::SimpleAtoi((*answer)[i + 1], &pid) || pid <= 0) {
       return refuse(absl::InternalError("the preloading Python answered without a pid"));
     }
-    // A worker that could not be watched has been killed: the exit that its round waits for is reported here.
-    const absl::Status adopted =
-        spawner_->AdoptWorker(pid, status_fds[i].Release(), command_.file, workers[i].events);
+    // Only with this word it goes on: one that merely has become a child of this process, because those between
+    // them have died, ends. A worker that could not be watched has been killed: the exit that its round waits for
+    // is reported here.
+    const int status_fd = status_fds[i].Release();
+    const absl::Status adopted = spawner_->AdoptWorker(pid, status_fd, command_.file, workers[i].events);
+    if (adopted.ok()) (void)!send(status_fd, "g", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (!adopted.ok()) {
       loop_->Post([failed = workers[i].events.failed, why = std::string(AsStd(adopted.message()))] {
         failed(SpawnExitCode(EAGAIN), why);

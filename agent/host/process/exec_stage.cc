@@ -111,7 +111,7 @@ std::string Describe(const ExecStageError& error, const std::string& program) {
     case ExecStageError::kCpus:
       return "cannot bind " + program + " to its CPUs (--numa-binding): " + reason;
     case ExecStageError::kPreload:
-      return "cannot fork " + program + " from the preloaded modules (standard error has the reason): " + reason;
+      return "cannot fork " + program + " from the preloaded modules: " + reason;
     default:
       return "cannot start " + program + ": " + reason;
   }
