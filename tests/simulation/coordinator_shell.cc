@@ -57,7 +57,7 @@ void CoordinatorShell::CarryOut(CoordinatorHome* home, const rendezvous::Effect&
 void CoordinatorShell::Say(const CoordinatorHome& home, const muster::Note& note) {
   env_->Note("coordinator", absl::StrCat("c", home.id, ": ", note.text));
   if (note.subject.event == std::string_view(events::kNodeLost))
-    checks_->invariants.OnNodeLost(home, note.subject.node_rank);
+    checks_->invariants.OnNodeLost(home, static_cast<int>(note.subject.node_rank));
 }
 
 void CoordinatorShell::NoteRelease(CoordinatorHome* home) {
