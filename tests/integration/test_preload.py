@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 import cluster
 from cluster import ClusterTest, wait_until
@@ -18,6 +19,34 @@ OFF = r"--preload is off, workers start normally: (.*)"
 # A line in one piece: print() makes two writes of it, which mix with those of other workers.
 SAY = "import os\ndef say(*what): os.write(1, (' '.join(map(str, what)) + '\\n').encode())\n"
 LEFT_OUT = r"--preload: each worker imports (\S+) itself, because it (.*)"
+
+
+class Bootstrap(unittest.TestCase):
+    """Functions of bootstrap.py by themselves, without what starts it."""
+
+    def setUp(self):
+        text = (cluster.ROOT / "agent/host/preload/bootstrap.py").read_text()
+        self.names = {"__name__": "bootstrap"}
+        exec(text[:text.index("OURS = ")], self.names)
+
+    def becomes_child(self, parents):
+        with unittest.mock.patch("os.getppid", side_effect=parents):
+            return self.names["becomes_child_of"](host_pid=1000, middle=2000)
+
+    def test_a_worker_waits_until_the_host_is_its_parent(self):
+        self.assertTrue(self.becomes_child([2000, 2000, 1000]))
+        self.assertTrue(self.becomes_child([1000]))
+
+    def test_a_worker_that_another_process_adopts_has_lost_its_host(self):
+        self.assertFalse(self.becomes_child([2000, 1]))
+
+    def test_writes_of_a_variable_are_told_from_reads(self):
+        writes = self.names["writes_variable"]
+        for text in ("os.environ['X'] = '1'", 'environ["X"]="1"', "os.environ.setdefault('X', y)", "putenv( 'X', y)",
+                     "del os.environ['X']", "os.environ.pop('X', None)"):
+            self.assertTrue(writes(text, "X"), text)
+        for text in ("os.environ['X']", "if os.environ['X'] == '1':", "os.environ.get('X')", "print('X')", "x = 'X'"):
+            self.assertFalse(writes(text, "X"), text)
 
 
 class Preload(ClusterTest):

@@ -752,13 +752,20 @@ def await_permission(line):
         os._exit(126)
 
 
+def becomes_child_of(host_pid, middle):
+    deadline = time.monotonic() + REPARENT_LIMIT_S
+    while time.monotonic() < deadline:
+        parent = os.getppid()  # once: it may change between two looks
+        if parent != middle:
+            return parent == host_pid
+        time.sleep(REPARENT_POLL_S)
+    return False
+
+
 def end_with_host(host_pid, middle):
     """Waits until the host is the parent; from then on the kernel ends this process with it."""
-    deadline = time.monotonic() + REPARENT_LIMIT_S
-    while os.getppid() != host_pid:
-        if os.getppid() != middle or time.monotonic() > deadline:
-            os._exit(126)  # the host has ended, or has given this worker up
-        time.sleep(REPARENT_POLL_S)
+    if not becomes_child_of(host_pid, middle):
+        os._exit(126)  # the host has ended, or has given this worker up
     prctl = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")
     if _ctypes.call_cdeclfunction(prctl, (PR_SET_PDEATHSIG, _signal.SIGKILL, 0, 0, 0)) != 0:
         raise OSError(errno.EPERM, "prctl")
