@@ -152,7 +152,7 @@ const std::vector<OptionSpec>& RunOptions() {
        "of each round are forked from there, so that a restart does not import them again. What a forked worker "
        "would get wrong is imported by each worker as usual. auto: those that the script has imported in an "
        "earlier "
-       "job with the same command, else in the first 30 s of this one.",
+       "job with the same command, else in the first two minutes of this one.",
        Into(&WorkerSettings::preload, ParseModuleNames, "off")},
       {"role", "NAME", kWorkers, kPet | kMayBeEmpty, "Role name of this node's workers (ROLE_NAME).",
        Into(&WorkerSettings::role, ParseRole, "default")},

@@ -274,13 +274,12 @@ absl::StatusOr<DebugChoice> ParseDebugChoice(std::string_view text) {
 
 namespace {
 
-// Letters beyond ASCII are Python's to judge.
+// In ASCII, as the names of all packages that are published.
 bool IsModuleName(absl::string_view name) {
   for (const absl::string_view part : absl::StrSplit(name, '.')) {
     if (part.empty() || absl::ascii_isdigit(static_cast<unsigned char>(part[0]))) return false;
     for (const char c : part) {
-      const auto byte = static_cast<unsigned char>(c);
-      if (!absl::ascii_isalnum(byte) && c != '_' && byte < 0x80) return false;
+      if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '_') return false;
     }
   }
   return true;

@@ -39,6 +39,7 @@ WRONG = {
     "host-socket": ("/" + "p" * 107,),
     "worker-port": (*PORT, "2:1", "1:65536", "1:2:3"),
     "stdin": ("some", "-1", "102400000"),
+    "preload": ("torch,", "3d", "a-b", "torch nn", ".x", "x."),
     "debug": ("some", "-1", "102400000", "0:", "0:0", "0:65536", "0:web", ":5678", "0:1:2"),
     "role": NONE,
     "max-restarts": COUNT,

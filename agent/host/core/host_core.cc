@@ -331,7 +331,7 @@ void HostCore::RoundIsOver(BootTime now, Effects* out) {
   hang_watch_.EndRound();
   steps_.EndRound();
   fitness_.OnRoundOver();
-  preload_.OnRoundOver(out);
+  preload_.OnRoundOver(round_.outcome() == v1::OUTCOME_SUCCEEDED, out);
   Prepare(now, out);
   SendStatus(out);
   WatchEnd(now, out);

@@ -27,23 +27,30 @@ std::string_view PackageOf(std::string_view module) { return module.substr(0, mo
 Preload::Preload(PreloadOptions options)
     : options_(std::move(options)),
       modules_(options_.modules),
-      holds_(options_.learns || !options_.modules.empty()) {}
+      holds_(options_.learns || !options_.modules.empty()),
+      keeps_(!options_.modules.empty()) {}
 
 void Preload::Begin(BootTime now, Effects* out) {
   if (!holds_ || std::exchange(has_begun_, true)) return;
   holds_until_ = now + kFirstPreloadLimit;
-  Start(out);
+  Start(now, out);
 }
 
-void Preload::Start(Effects* out) {
+void Preload::Start(BootTime now, Effects* out) {
   state_ = State::kStarting;
+  started_at_ = now;
   retry_at_ = absl::InfiniteFuture();
   out->push_back(StartPreloader{.modules = modules_, .learned = options_.learns});
 }
 
 bool Preload::OnTick(BootTime now, Effects* out) {
-  if (state_ == State::kPausing && now >= retry_at_) Start(out);
+  if (state_ == State::kPausing && now >= retry_at_) Start(now, out);
+  if (state_ == State::kStarting && now - started_at_ >= kPreloadLimit) {
+    out->push_back(StopPreloader{});
+    return OnEnded(now, absl::StrCat("its import took over ", absl::FormatDuration(kPreloadLimit)), out);
+  }
   if (now >= learned_at_) {
+    keeps_ = true;
     learned_at_ = absl::InfiniteFuture();
     out->push_back(ReadLearned{});
   }
@@ -61,14 +68,14 @@ bool Preload::OnNews(BootTime now, const PreloadNews& news, Effects* out) {
     case PreloadNews::kReady:
       return OnReady(news, out);
     case PreloadNews::kUnsafe:
-      return OnUnsafe(news, out);
+      return OnUnsafe(now, news, out);
     case PreloadNews::kEnded:
       return OnEnded(now, news.why, out);
     case PreloadNews::kForked:
       OnForked(now);
       return false;
     case PreloadNews::kLearned:
-      OnLearned(news.names, out);
+      OnLearned(now, news.names, out);
       return false;
     case PreloadNews::kStale:
       Say(Severity::kInfo,
@@ -76,7 +83,7 @@ bool Preload::OnNews(BootTime now, const PreloadNews& news, Effects* out) {
                        ": the workers of this round start normally, those of the next from a new import"),
           out);
       out->push_back(StopPreloader{});
-      Start(out);
+      Start(now, out);
       return false;
     case PreloadNews::kFailed:
       out->push_back(StopPreloader{});
@@ -92,7 +99,7 @@ bool Preload::OnReady(const PreloadNews& news, Effects* out) {
   if (state_ != State::kStarting) return false;
   state_ = State::kReady;
   if (learns()) return StopHolding();
-  if (std::exchange(left_out_, false)) out->push_back(KeepLearned{modules_});
+  if (std::exchange(left_out_, false) && keeps_) out->push_back(KeepLearned{modules_});
   Say(Severity::kInfo,
       absl::StrCat("--preload: imported ", Named(modules_), " in ",
                    absl::FormatDuration(absl::Trunc(news.took, absl::Milliseconds(10)))),
@@ -100,7 +107,7 @@ bool Preload::OnReady(const PreloadNews& news, Effects* out) {
   return StopHolding();
 }
 
-bool Preload::OnUnsafe(const PreloadNews& news, Effects* out) {
+bool Preload::OnUnsafe(BootTime now, const PreloadNews& news, Effects* out) {
   if (state_ != State::kStarting) return false;
   const auto found = std::find(modules_.begin(), modules_.end(), news.module);
   if (found == modules_.end()) return GiveUp(absl::StrCat(news.module, " ", news.why), out);
@@ -109,7 +116,7 @@ bool Preload::OnUnsafe(const PreloadNews& news, Effects* out) {
       absl::StrCat("--preload: each worker imports ", news.module, " itself, because it ", news.why), out);
   LeaveOut(news.module);
   if (modules_.empty()) return GiveUp("no module is left to preload", out);
-  Start(out);
+  Start(now, out);
   return false;
 }
 
@@ -127,16 +134,18 @@ void Preload::OnForked(BootTime now) {
   if (learns()) learned_at_ = now + kLearnFor;
 }
 
-void Preload::OnLearned(const std::vector<std::string>& names, Effects* out) {
+void Preload::OnLearned(BootTime now, const std::vector<std::string>& names, Effects* out) {
   if (!learns() || names.empty()) return;
   modules_ = names;
-  out->push_back(KeepLearned{modules_});  // at once: a short job may end before they are imported
+  if (keeps_) out->push_back(KeepLearned{modules_});  // at once: a short job may end before they are imported
   out->push_back(StopPreloader{});
-  Start(out);
+  Start(now, out);
 }
 
-void Preload::OnRoundOver(Effects* out) {
+// A round that failed early may not have come to all of its imports: what it did import serves this job.
+void Preload::OnRoundOver(bool succeeded, Effects* out) {
   if (learned_at_ == absl::InfiniteFuture()) return;
+  keeps_ = succeeded;
   learned_at_ = absl::InfiniteFuture();
   out->push_back(ReadLearned{});
 }

@@ -21,11 +21,12 @@ namespace muster::host {
 // For the import of all modules before the first round. An import of torch takes 1 to 3 s from the page cache, and
 // 10 to 60 s from a cold or shared file system.
 inline constexpr absl::Duration kFirstPreloadLimit = absl::Minutes(3);
+// For any import; one that takes longer is taken for one that hangs.
+inline constexpr absl::Duration kPreloadLimit = absl::Minutes(10);
 inline constexpr absl::Duration kPreloadRetry = absl::Seconds(1);  // after it has ended; doubles each time
 inline constexpr int kMaxPreloadDeaths = 5;  // without workers forked from it in between; then it is given up
 
-inline constexpr absl::Duration kLearnFor =
-    absl::Seconds(30);  // from the first round's start, if it lasts so long
+inline constexpr absl::Duration kLearnFor = absl::Minutes(2);  // from the first round's start, if it lasts so long
 
 // What has become of the preloader, or of a request to fork workers from it.
 struct PreloadNews {
@@ -57,7 +58,7 @@ class Preload {
   // True: the first round need not wait any more.
   [[nodiscard]] bool OnTick(BootTime now, Effects* out);
   [[nodiscard]] bool OnNews(BootTime now, const PreloadNews& news, Effects* out);
-  void OnRoundOver(Effects* out);
+  void OnRoundOver(bool succeeded, Effects* out);
   void End(Effects* out);  // no round will follow
 
   bool ready() const { return state_ == State::kReady; }
@@ -72,11 +73,11 @@ class Preload {
     kReady,
     kPausing,  // until the next attempt
   };
-  void Start(Effects* out);
+  void Start(BootTime now, Effects* out);
   bool OnReady(const PreloadNews& news, Effects* out);
-  bool OnUnsafe(const PreloadNews& news, Effects* out);
+  bool OnUnsafe(BootTime now, const PreloadNews& news, Effects* out);
   void OnForked(BootTime now);
-  void OnLearned(const std::vector<std::string>& names, Effects* out);
+  void OnLearned(BootTime now, const std::vector<std::string>& names, Effects* out);
   void LeaveOut(const std::string& module);
   bool OnEnded(BootTime now, const std::string& how, Effects* out);
   bool GiveUp(const std::string& why, Effects* out);
@@ -88,8 +89,10 @@ class Preload {
   bool has_begun_ = false;
   bool holds_;
   BootTime holds_until_ = absl::InfiniteFuture();
+  BootTime started_at_ = absl::InfinitePast();
   BootTime retry_at_ = absl::InfiniteFuture();
   BootTime learned_at_ = absl::InfiniteFuture();  // when they are read
+  bool keeps_ = false;                            // what was learned is complete: worth keeping for the next job
   bool left_out_ = false;                         // a learned module, since the list was kept
   int deaths_ = 0;
 };

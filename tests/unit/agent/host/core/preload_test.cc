@@ -176,6 +176,16 @@ TEST_F(PreloadTest, OneThatDoesNotAnswerIsReplaced) {
   EXPECT_EQ(Starts().size(), 1u);
 }
 
+TEST_F(PreloadTest, AnImportThatNeverEndsIsStoppedAndTriedAgain) {
+  Preload preload = Make();
+  preload.Begin(now_, &effects_);
+  now_ += kPreloadLimit;
+  EXPECT_TRUE(preload.OnTick(now_, &effects_));
+  EXPECT_EQ(Stops(), 1u);
+  EXPECT_FALSE(preload.OnTick(now_ + kPreloadRetry, &effects_));
+  EXPECT_EQ(Starts().size(), 2u);
+}
+
 TEST_F(PreloadTest, AtTheEndItIsStoppedAndNothingStartsAgain) {
   Preload preload = Ready();
   preload.End(&effects_);
@@ -234,18 +244,29 @@ TEST_F(LearningTest, WhatTheFirstRoundImportsIsReadAfterAWhileAndImportedForTheN
 
 TEST_F(LearningTest, ARoundThatEndsEarlierIsReadAtItsEnd) {
   Preload preload = Learning();
-  preload.OnRoundOver(&effects_);
+  preload.OnRoundOver(true, &effects_);
   EXPECT_EQ(Reads(), 1u);
-  preload.OnRoundOver(&effects_);
+  preload.OnRoundOver(true, &effects_);
   EXPECT_EQ(Reads(), 1u);
+  EXPECT_FALSE(News(&preload, {.kind = PreloadNews::kLearned, .names = {"torch"}}));
+  EXPECT_EQ(AllOf<KeepLearned>(effects_).size(), 1u);
+}
+
+TEST_F(LearningTest, WhatARoundThatFailedEarlyImportedServesThisJobOnly) {
+  Preload preload = Learning();
+  preload.OnRoundOver(false, &effects_);
+  EXPECT_FALSE(News(&preload, {.kind = PreloadNews::kLearned, .names = {"torch"}}));
+  EXPECT_THAT(Starts(), ElementsAre(ElementsAre("torch")));
+  EXPECT_FALSE(News(&preload, {.kind = PreloadNews::kReady, .modules = 1}));
+  EXPECT_TRUE(AllOf<KeepLearned>(effects_).empty()) << "the next job would never learn the rest";
 }
 
 TEST_F(LearningTest, WithoutAListTheNextRoundLearns) {
   Preload preload = Learning();
-  preload.OnRoundOver(&effects_);
+  preload.OnRoundOver(false, &effects_);
   EXPECT_FALSE(News(&preload, {.kind = PreloadNews::kForked}));
   EXPECT_TRUE(preload.learns());
-  preload.OnRoundOver(&effects_);
+  preload.OnRoundOver(false, &effects_);
   EXPECT_EQ(Reads(), 2u);
 }
 
