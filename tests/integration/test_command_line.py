@@ -118,7 +118,7 @@ EMPTY_IS_UNSAID = {"rdzv-endpoint", "rdzv-id", "rdzv-conf", "role", "log-dir", "
 OURS_ALONE = {"coordinator", "host-socket", "restart-window", "restart-delay", "progress-file", "max-membership-changes",
               "exclude-after", "exclude-for", "preflight", "preflight-timeout", "gpu-release-timeout", "join-settle",
               "scale-up", "node-unit", "hang-timeout", "on-hang", "pools", "instance-groups", "source", "hostfile", "include", "exclude",
-              "worker-port", "stdin", "debug", "max-node-losses", "join-timeout",
+              "worker-port", "stdin", "debug", "preload", "max-node-losses", "join-timeout",
               "last-call-timeout", "rejoin-timeout",
               "coordinator-timeout", "lease", "heartbeat-interval", "reconnect-grace", "termination-grace",
               "retryable-exit-code", "log-format", "log-streams",
