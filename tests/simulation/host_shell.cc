@@ -263,7 +263,8 @@ void HostShell::StartPreloader(HostProcess* host, const std::vector<std::string>
       if (number > 1) return;
       which = 2;
     }
-    news = {.kind = kFailures[which], .why = "starts a thread", .module = modules.back()};
+    const std::string module = modules.empty() ? "" : modules.back();
+    news = {.kind = kFailures[which], .why = "starts a thread", .module = module};
   }
   execution_->DeliverAfter(env_->hardships().Between(kMillisecond, scenario_.fitness.preload_time), host,
                            [this, host, number, news] {
