@@ -11,10 +11,12 @@ interpreter's own work, and no frame of muster is on the stack.
                <------------ "ready" or "unsafe"
     "fork N", N specs -----> forks the middle -------> forks N workers ----> start of a session, environment
                <----------------------------------- "forked" with the pids
-    closes the gate's wait ------------------------->  exits --------------> are now children of the host: they
-                                                                             ask to end with it, and go on
+    a word to each ------------------------------------------------------> waits for it
+    a byte through the gate ------------------------>  exits --------------> is now a child of the host: asks to
+                                                                             end with it, and goes on
 
-The host knows each pid before it becomes the worker's parent, so no exit code can be lost.
+The host knows each pid before it becomes the worker's parent, so no exit code can be lost. Without the host's word a
+worker ends: the host becomes the parent of any orphan, also of one that it has given up.
 
 Only modules that are built in, or that each Python has loaded by now, are imported here: what is loaded here is
 loaded in every worker. CPython 3.9 or later; older ones are told apart by the host's probe.

@@ -269,8 +269,9 @@ absl::StatusOr<std::vector<pid_t>> Preloader::Fork(const std::vector<Worker>& wo
     // is reported here.
     const int status_fd = status_fds[i].Release();
     const absl::Status adopted = spawner_->AdoptWorker(pid, status_fd, command_.file, workers[i].events);
-    if (adopted.ok()) (void)!send(status_fd, "g", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (!adopted.ok()) {
+    if (adopted.ok()) {
+      (void)!send(status_fd, "g", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    } else {
       loop_->Post([failed = workers[i].events.failed, why = std::string(AsStd(adopted.message()))] {
         failed(SpawnExitCode(EAGAIN), why);
       });
