@@ -230,13 +230,9 @@ class HostProcess {
   void Apply(const EndHungWorker& effect) { workers_.EndHung(effect.local_rank, effect.why); }
 
   void Apply(const TakePicture& effect) {
-    std::vector<PictureTaker::Subject> subjects;
-    for (const auto& [local_rank, pid] : workers_.workers())
-      subjects.push_back(
-          {effect.first_rank + local_rank, pid, workers_.RecorderOf(effect.first_rank + local_rank)});
-    pictures_.Take(subjects, plan_.file, [this](const std::vector<RankPicture>& pictures) {
-      driver_.Feed(&HostCore::OnPicture, pictures);
-    });
+    pictures_.Take(
+        workers_.Subjects(effect.first_rank), plan_.file,
+        [this](const std::vector<RankPicture>& pictures) { driver_.Feed(&HostCore::OnPicture, pictures); });
   }
 
   void Apply(const KeepPicture& effect) { workers_.KeepPicture(effect.text); }

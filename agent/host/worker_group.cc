@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "agent/host/debugger.h"
+#include "agent/host/watch/stack_dump.h"
 #include "base/console/log.h"
 #include "base/exit_codes.h"
 #include "base/io/bounded_call.h"
@@ -82,9 +83,8 @@ void WorkerGroup::Spawn(const SpawnWorkers& effect) {
   timer_pipe_.BeginRound();
   progress_.BeginRound();
   oom_watch_.BeginRound();
-  pids_.clear();
+  workers_.clear();
   without_input_.clear();
-  heartbeat_files_.clear();
   std::vector<Prepared> prepared;
   std::vector<std::pair<int, std::string>> failed;
   const auto fail = [&failed](int local_rank, const absl::Status& status) {
@@ -100,7 +100,7 @@ void WorkerGroup::Spawn(const SpawnWorkers& effect) {
     }
   }
   if (effect.learns && !prepared.empty()) Learn(&prepared.front());
-  const std::vector<absl::StatusOr<pid_t>> pids = StartAll(prepared, effect.forks);
+  const std::vector<absl::StatusOr<pid_t>> pids = StartAll(&prepared, effect.forks);
   std::vector<v1::Worker> spawned;
   for (size_t i = 0; i < prepared.size(); ++i) {
     Started(prepared[i], pids[i]);
@@ -133,9 +133,9 @@ std::optional<Undebuggable> WorkerGroup::PrepareDebugging(const v1::Round& round
 void WorkerGroup::WatchActivity() {
   if (!plan_->watches_activity) return;
   std::vector<ActivityWatch::Worker> workers;
-  for (const auto& [local_rank, pid] : pids_) {
+  for (const auto& [local_rank, running] : workers_) {
     ActivityWatch::Worker worker = {
-        .local_rank = local_rank, .pid = pid, .heartbeat = heartbeat_files_[local_rank]};
+        .local_rank = local_rank, .pid = running.pid, .heartbeat = running.heartbeat_file};
     const std::array<WorkerOutput::Signs, 2> signs = output_.SignsOf(local_rank);
     for (const StepSource source : {StepSource::kOut, StepSource::kErr}) {
       const auto& [file, bytes, lines, on_terminal] = signs[static_cast<size_t>(source)];
@@ -228,21 +228,27 @@ void WorkerGroup::Learn(Prepared* worker) {
 }
 
 // The worker that is debugged has another command line, so it starts normally.
-std::vector<absl::StatusOr<pid_t>> WorkerGroup::StartAll(const std::vector<Prepared>& prepared, bool forks) {
+std::vector<absl::StatusOr<pid_t>> WorkerGroup::StartAll(std::vector<Prepared>* prepared, bool forks) {
   std::vector<absl::StatusOr<pid_t>> pids;
   if (const auto forked = forks && !plan_->debugged ? Fork(prepared) : std::nullopt) {
     pids.assign(forked->begin(), forked->end());
     return pids;
   }
-  for (const Prepared& worker : prepared) {
+  for (Prepared& worker : *prepared) {
+    worker.stacks.reset();
     pids.push_back(spawner_->SpawnWorker(worker.start.command, worker.start.events));
   }
   return pids;
 }
 
-std::optional<std::vector<pid_t>> WorkerGroup::Fork(const std::vector<Prepared>& prepared) {
+std::optional<std::vector<pid_t>> WorkerGroup::Fork(std::vector<Prepared>* prepared) {
   std::vector<Preloader::Worker> workers;
-  for (const Prepared& worker : prepared) workers.push_back(worker.start);
+  for (Prepared& worker : *prepared) {
+    // Without it only a picture lacks something.
+    if (auto file = MakeStacksFile(); file.ok()) worker.stacks = std::make_shared<OwnedFd>(*std::move(file));
+    workers.push_back(worker.start);
+    workers.back().stacks_fd = worker.stacks ? worker.stacks->get() : null_.get();
+  }
   PreloadNews news;
   const auto pids = preloader_->Fork(workers, CapByLease(kForkLimit, kForkLeaseFraction), &news);
   driver_->Feed(&HostCore::OnPreload, news);
@@ -259,8 +265,7 @@ void WorkerGroup::Started(const Prepared& prepared, const absl::StatusOr<pid_t>&
                                        .stderr_file = output_.ErrorOutput(local_rank),
                                        .tail = output_.ErrorTail(local_rank)});
   if (!pid.ok()) return;
-  pids_[local_rank] = *pid;
-  heartbeat_files_[local_rank] = prepared.heartbeat_file;
+  workers_[local_rank] = {*pid, prepared.heartbeat_file, prepared.stacks};
   timer_pipe_.WorkerStarted(local_rank, *pid);
 }
 
@@ -299,13 +304,13 @@ void WorkerGroup::OnTimerExpired(int local_rank, const std::string& what) {
 }
 
 void WorkerGroup::EndHung(int local_rank, const std::string& why) {
-  const auto worker = pids_.find(local_rank);
-  if (worker == pids_.end()) return;
+  const auto worker = workers_.find(local_rank);
+  if (worker == workers_.end()) return;
   failure_details_.AddReason(local_rank, why);
-  spawner_->Kill(worker->second, SIGABRT);
-  loop_->After(kHungGrace, [this, local_rank, pid = worker->second] {
-    const auto still = pids_.find(local_rank);
-    if (still != pids_.end() && still->second == pid) KillWorker(local_rank);
+  spawner_->Kill(worker->second.pid, SIGABRT);
+  loop_->After(kHungGrace, [this, local_rank, pid = worker->second.pid] {
+    const auto still = workers_.find(local_rank);
+    if (still != workers_.end() && still->second.pid == pid) KillWorker(local_rank);
   });
 }
 
@@ -318,10 +323,10 @@ void WorkerGroup::KeepPicture(const std::string& text) {
 }
 
 void WorkerGroup::KillWorker(int local_rank) {
-  const auto worker = pids_.find(local_rank);
-  if (worker == pids_.end()) return;
+  const auto worker = workers_.find(local_rank);
+  if (worker == workers_.end()) return;
   oom_watch_.WeKill(local_rank);
-  spawner_->Kill(worker->second, SIGKILL);
+  spawner_->Kill(worker->second.pid, SIGKILL);
 }
 
 // ---- stopping -----------------------------------------------------------------------------------------------
@@ -355,15 +360,24 @@ std::optional<bool> WorkerGroup::IsAncestorOf(const ProcessInfo& child) const {
 // member of a worker's session belongs to the worker even without the marker, unless a process that is not the
 // worker leads the session: then the number of an ended worker was reused.
 bool WorkerGroup::IsInWorkersSession(const ProcessInfo& child) const {
-  const bool is_workers =
-      std::any_of(pids_.begin(), pids_.end(), [&](const auto& worker) { return worker.second == child.session; });
+  const bool is_workers = std::any_of(workers_.begin(), workers_.end(),
+                                      [&](const auto& worker) { return worker.second.pid == child.session; });
   return is_workers && (spawner_->Knows(child.session) || !IsThere(child.session));
 }
 
 std::set<pid_t> WorkerGroup::Pids() const {
   std::set<pid_t> pids;
-  for (const auto& [local_rank, pid] : pids_) pids.insert(pid);
+  for (const auto& [local_rank, worker] : workers_) pids.insert(worker.pid);
   return pids;
+}
+
+std::vector<PictureTaker::Subject> WorkerGroup::Subjects(int first_rank) const {
+  std::vector<PictureTaker::Subject> subjects;
+  for (const auto& [local_rank, worker] : workers_) {
+    const int rank = first_rank + local_rank;
+    subjects.push_back({rank, worker.pid, recorders_.PathsOf(rank), worker.stacks});
+  }
+  return subjects;
 }
 
 void WorkerGroup::GatherOutput(std::optional<int> local_rank) {

@@ -8,9 +8,11 @@
 #include <sys/types.h>
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "agent/host/core/host_core.h"
@@ -24,6 +26,7 @@
 #include "agent/host/watch/file_timer_pipe.h"
 #include "agent/host/watch/flight_recorder.h"
 #include "agent/host/watch/oom_watch.h"
+#include "agent/host/watch/picture_taker.h"
 #include "agent/host/watch/progress_watch.h"
 #include "base/console/writer.h"
 #include "base/io/event_loop.h"
@@ -62,10 +65,9 @@ class WorkerGroup {
   void BeforeSweep();  // workers that have ended by now were not killed by the sweep; all others will be
   // Whether a child of this process that it did not start descends from a worker. nullopt: not known now.
   std::optional<bool> IsAncestorOf(const ProcessInfo& child) const;
-  const std::map<int, pid_t>& workers() const { return pids_; }  // by local rank, ended ones included
   std::set<pid_t> Pids() const;  // of all workers of the round, ended ones included
-  RecorderPaths RecorderOf(int rank) const { return recorders_.PathsOf(rank); }
-  const std::string& imports_file() const { return imports_file_; }  // of the round that learns; empty: none
+  std::vector<PictureTaker::Subject> Subjects(int first_rank) const;  // ended ones included
+  const std::string& imports_file() const { return imports_file_; }   // of the round that learns; empty: none
   WorkerOutput* output() { return &output_; }
 
  private:
@@ -80,11 +82,17 @@ class WorkerGroup {
     Preloader::Worker start;
     std::string error_file, done_file, heartbeat_file;
     bool keeps_files = false;
+    std::shared_ptr<const OwnedFd> stacks = nullptr;  // of a forked one
+  };
+  struct Running {
+    pid_t pid = 0;
+    std::string heartbeat_file;
+    std::shared_ptr<const OwnedFd> stacks;  // which it writes when it is asked to; nullptr: it cannot
   };
   absl::StatusOr<Prepared> PrepareWorker(const v1::Round& round, int local_rank);
   void Learn(Prepared* worker);
-  std::vector<absl::StatusOr<pid_t>> StartAll(const std::vector<Prepared>& prepared, bool forks);
-  std::optional<std::vector<pid_t>> Fork(const std::vector<Prepared>& prepared);
+  std::vector<absl::StatusOr<pid_t>> StartAll(std::vector<Prepared>* prepared, bool forks);
+  std::optional<std::vector<pid_t>> Fork(std::vector<Prepared>* prepared);
   void Started(const Prepared& prepared, const absl::StatusOr<pid_t>& pid);
 
   // What happens to workers.
@@ -117,11 +125,10 @@ class WorkerGroup {
   ProgressWatch progress_;
   ActivityWatch activity_;
   FlightRecorders recorders_;
-  std::set<int> without_input_;                 // of the current round, local ranks: they read /dev/null
-  std::optional<int> debugged_here_;            // local rank of the worker of --debug, if it runs here
-  std::map<int, std::string> heartbeat_files_;  // of the current round, by local rank
-  std::string imports_file_;                    // of the last round that learns
-  std::map<int, pid_t> pids_;                   // of the current round, by local rank
+  std::set<int> without_input_;       // of the current round, local ranks: they read /dev/null
+  std::optional<int> debugged_here_;  // local rank of the worker of --debug, if it runs here
+  std::string imports_file_;          // of the last round that learns
+  std::map<int, Running> workers_;    // of the current round, by local rank, ended ones included
 };
 
 }  // namespace muster::host

@@ -109,7 +109,7 @@ SCRIPTS = {
         "if isinstance(s, signal.Signals)])\nprint(signal.pthread_sigmask(signal.SIG_BLOCK, []))"),
     "open descriptors": Script(
         "import os\nprint([(d, os.get_inheritable(int(d))) for d in sorted(os.listdir('/proc/self/fd')) "
-        "if os.path.exists('/proc/self/fd/' + d)])"),
+        "if os.path.exists('/proc/self/fd/' + d) and d != '1000'])"),
     "session, group, terminal and parent": Script(
         "import os, ctypes\npid = os.getpid()\nprint(os.getsid(0) == pid, os.getpgid(0) == pid, os.isatty(0), "
         "os.path.basename(os.readlink(f'/proc/{os.getppid()}/exe')))\n"

@@ -12,8 +12,10 @@ import unittest
 import unittest.mock
 
 import cluster
+import stack_tools
 from cluster import ClusterTest, wait_until
 
+VENV = cluster.ROOT / ".venv/bin/python"
 IMPORTED = r"--preload: imported (.*) in \S+"
 OFF = r"--preload is off, workers start normally: (.*)"
 # A line in one piece: print() makes two writes of it, which mix with those of other workers.
@@ -197,6 +199,19 @@ class Preload(ClusterTest):
     def test_a_module_that_opens_a_socket(self):
         self.check_left_out("import socket\ns = socket.socket()", r"keeps a descriptor open \(socket:")
 
+    def test_a_python_that_opens_a_descriptor_at_its_start(self):
+        python = stack_tools.interpreter(self.folder)
+        packages = subprocess.run([python, "-m", "site", "--user-site"], env=self.environment(PYTHONUSERBASE="base"),
+                                  capture_output=True, text=True, timeout=cluster.LIMIT_S, check=False).stdout.strip()
+        folder = self.folder / packages
+        folder.mkdir(parents=True)
+        (folder / "opens.pth").write_text("import os; os.open('/dev/null', 0)\n")
+        node = self.run_job(SAY + "say('worker')", "json", python=python,
+                            environment={"PYTHONUSERBASE": str(self.folder / "base")})
+        self.assertEqual("worker\n", node.out())
+        self.assertEqual(["the start of this Python (a file .pth, say) keeps a descriptor open (/dev/null)"],
+                         node.said(OFF))
+
     def test_a_module_that_leaves_a_process_running(self):
         self.check_left_out("import subprocess\np = subprocess.Popen(['sleep', '1'])", "leaves a process running")
 
@@ -226,6 +241,13 @@ class Preload(ClusterTest):
         first, second = node.out().splitlines()
         self.assertEqual(first, second, "as in a fresh worker")
         self.assertEqual([("bad", "seeds the generator of random, or draws from it")], node.said(LEFT_OUT))
+
+    @unittest.skipUnless(VENV.exists(), "needs numpy")
+    def test_a_module_that_seeds_the_generator_that_it_loads_first(self):
+        self.write("modules/seeds.py", "import numpy\nnumpy.random.seed(1)")
+        node = self.run_job("import numpy; numpy.random.rand()", "seeds", python=str(VENV))
+        self.assertEqual([("seeds", "seeds the generator of numpy.random, or draws from it")], node.said(LEFT_OUT))
+        self.assertEqual(["numpy"], self.run_job("import numpy", "numpy", python=str(VENV)).said(IMPORTED))
 
     def test_a_module_that_replaces_standard_output(self):
         self.check_left_out("import codecs, sys\nsys.stdout = codecs.getwriter('utf-8')(sys.stdout.buffer)",
@@ -307,7 +329,12 @@ class Preload(ClusterTest):
                             "os.environ['OMP_' + 'X'] = '1'\nos.environ['FREE'] = '1'\nimport reads; print(reads.x)",
                             "reads")
         self.assertEqual("None\n", node.out())
-        self.assertEqual(["SETTING", "OMP_X"], node.said("muster: the script changes (\\S+), but"))
+        self.assertEqual(["SETTING"], node.said("muster: the script changes (\\S+), but"))
+
+    @unittest.skipUnless(VENV.exists(), "needs numpy")
+    def test_a_variable_of_native_libraries_that_is_set_too_late_is_named(self):
+        node = self.run_job("import os\nos.environ['OMP_' + 'X'] = '1'", "numpy", python=str(VENV))
+        self.assertEqual(["OMP_X"], node.said("muster: the script changes (\\S+), but"))
 
     def learned(self):
         return list((self.folder / "cache" / "muster" / "preload").glob("*"))
@@ -329,6 +356,10 @@ class Preload(ClusterTest):
         self.assertEqual("False False\n", again.out(), "the script has changed, so it may import something else")
         third = self.run_again(again)
         self.assertEqual("True False\n", third.out(), "what is the script's own is never imported ahead")
+        a_week_ago = path.stat().st_mtime - 7 * 24 * 3600 - 60
+        os.utime(path, (a_week_ago, a_week_ago))
+        fourth = self.run_again(again)
+        self.assertEqual("False False\n", fourth.out(), "its list is old")
 
     def run_again(self, node):
         """The same command with the same files. The list of the job before has been written by then."""
@@ -493,6 +524,17 @@ class Preload(ClusterTest):
             self.assertEqual([pid, pid], [int(fields[2]), int(fields[3])], "its group and session")
         self.open_gate()
         self.assertEqual(0, node.exit_code(), node.err())
+
+    def test_the_picture_of_a_hang_has_the_stacks_of_workers_also_without_py_spy(self):
+        script = ("import time\ndef wait_for_ever():\n    while True: time.sleep(60)\n"
+                  "print('ready', flush=True)\nwait_for_ever()")
+        node = self.start(script, "json", nproc=2, python=stack_tools.interpreter(self.folder),
+                          environment={"PATH": stack_tools.path_with(self.folder, None)})
+        wait_until("the workers", lambda: node.out().count("ready") == 2)
+        node.signal(signal.SIGUSR2)
+        wait_until("the picture", lambda: node.said(r"2 ranks \(0-1\): at script.py:3 \(wait_for_ever\)"))
+        node.signal(signal.SIGTERM)
+        self.assertEqual(75, node.exit_code())
 
     def test_a_read_only_root_and_another_user_are_no_obstacle(self):
         if os.geteuid() != 0:

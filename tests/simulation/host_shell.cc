@@ -253,7 +253,7 @@ void HostShell::AskGpus(HostProcess* host) {
 void HostShell::StartPreloader(HostProcess* host, const std::vector<std::string>& modules) {
   MUSTER_CHECK(!host->shell.is_preloaded, "a second preloader");
   const uint64_t number = ++host->shell.preloaders;
-  host::PreloadNews news{.modules = static_cast<int>(modules.size())};
+  host::PreloadNews news;
   if (!env_->healed() && env_->hardships().Chance(scenario_.fitness.preload_fails_percent)) {
     constexpr host::PreloadNews::Kind kFailures[] = {host::PreloadNews::kUnsafe, host::PreloadNews::kUnusable,
                                                      host::PreloadNews::kEnded};

@@ -11,12 +11,19 @@ namespace muster::host {
 namespace {
 
 constexpr size_t kMaxNamed = 4;  // modules named in one line
+constexpr int64_t kMiB = 1024 * 1024;
 
 std::string Named(const std::vector<std::string>& modules) {
   const size_t shown = std::min(modules.size(), kMaxNamed);
   std::string text = absl::StrJoin(modules.begin(), modules.begin() + static_cast<ptrdiff_t>(shown), ", ");
   if (modules.size() > shown) absl::StrAppend(&text, " and ", modules.size() - shown, " more");
   return text;
+}
+
+// "2.13s", "3ms".
+std::string Took(absl::Duration took) {
+  const absl::Duration unit = took < absl::Milliseconds(100) ? absl::Milliseconds(1) : absl::Milliseconds(10);
+  return absl::FormatDuration(std::max(absl::Trunc(took, unit), absl::Milliseconds(1)));
 }
 
 // The package that a module is in: "torch" of "torch.nn".
@@ -101,8 +108,8 @@ bool Preload::OnReady(const PreloadNews& news, Effects* out) {
   if (learns()) return StopHolding();
   if (std::exchange(left_out_, false) && keeps_) out->push_back(KeepLearned{modules_});
   Say(Severity::kInfo,
-      absl::StrCat("--preload: imported ", Named(modules_), " in ",
-                   absl::FormatDuration(absl::Trunc(news.took, absl::Milliseconds(10)))),
+      absl::StrCat("--preload: imported ", Named(modules_), " in ", Took(news.took), "; its workers share ",
+                   (news.memory + kMiB - 1) / kMiB, " MiB of memory"),
       out);
   return StopHolding();
 }

@@ -9,6 +9,7 @@
 // workers are forked from a Python without modules. Pure.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -45,7 +46,7 @@ struct PreloadNews {
   Kind kind = kReady;
   std::string why = "";     // end of a sentence
   std::string module = "";  // of kUnsafe
-  int modules = 0;          // number of modules, of kReady
+  int64_t memory = 0;       // bytes that its forks will share, of kReady
   std::vector<std::string> names = {};
   absl::Duration took = absl::ZeroDuration();
 };

@@ -4,12 +4,12 @@
 #include <limits.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <optional>
 #include <utility>
 
 #include "base/console/log.h"
 #include "base/io/bounded_call.h"
+#include "base/io/pipe.h"
 #include "base/status_macros.h"
 
 namespace muster::host {
@@ -155,10 +155,9 @@ absl::StatusOr<WorkerOutput::Descriptors> WorkerOutput::Open(int local_rank) {
     Stream& stream = streams[i];
     if (merged && i == 0) continue;  // it gets the pipe of standard error
     if (stream.sink == Sink::kPipe) {
-      int fds[2];
-      if (pipe2(fds, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "making a pipe for a worker's output");
-      stream.pipe.Reset(fds[0]);
-      stream.worker.Reset(fds[1]);
+      ASSIGN_OR_RETURN(Pipe pipe, MakePipe());
+      stream.pipe = std::move(pipe.out);
+      stream.worker = std::move(pipe.in);
     }
     int& given = i == 0 ? descriptors.out : descriptors.err;
     if (stream.worker.valid()) given = stream.worker.get();

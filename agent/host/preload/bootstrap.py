@@ -49,7 +49,9 @@ REPARENT_LIMIT_S = 10.0  # from the middle's permission to exit to its exit
 REPARENT_POLL_S = 0.0002
 MAX_LEARNED = 10_000  # modules
 NAME = "muster-preload"  # for `ps` and `top`, in place of "python"
-DUMP_SIGNAL = _signal.SIGRTMAX - 2  # faulthandler writes the stacks of all threads
+# As in watch/stack_dump: with this signal faulthandler writes the stacks of all threads into a file of the host's.
+STACKS_SIGNAL = _signal.SIGRTMAX - 2
+STACKS_FD = 1000
 PR_SET_PDEATHSIG = 1
 
 # The steps of a worker's start that can fail, as in ExecStageError.
@@ -119,6 +121,7 @@ class EnvironmentWatch:
         self.reads = {}  # name: (value, module that read it first)
         self.all_read = set()  # modules that read all variables
         self.pid_asked = set()  # modules that asked for the pid
+        self._pid_asks = 0  # since the last look at what became of it
         self.argv_read = None  # the module that read sys.argv
         self.before = {}
 
@@ -156,6 +159,7 @@ class EnvironmentWatch:
 
         def getpid():
             watch.pid_asked.add(reader())
+            watch._pid_asks += 1
             return self._getpid()
 
         os.environ.__class__ = os.environb.__class__ = Watched
@@ -183,7 +187,10 @@ class EnvironmentWatch:
                 return "reads %s%s" % (variable, "" if module == name else " (in %s)" % module)
         for module in sorted(self.all_read.difference(LOOK_FOR_THEIR_OWN)):
             return "reads all variables%s" % ("" if module == name else " (in %s)" % module)
-        keeper = self.pid_asked and keeper_of_pid(self.pid_asked)
+        if self._pid_asks == 0:
+            return ""
+        self._pid_asks = 0
+        keeper = keeper_of_pid(self.pid_asked)
         return "keeps its process's pid (in %s)" % keeper if keeper else ""
 
     def changes(self):
@@ -219,11 +226,11 @@ class ProcessState:
         self.affinity = os.sched_getaffinity(0)
         self.limits = read_file("/proc/self/limits")
         self.umask = umask()
-        self.descriptors = descriptors()
+        self.descriptors = ("0", "1", "2", str(CONTROL_FD))
         self.streams = streams()
 
     def why_unsafe(self):
-        """What has changed since, as the end of a sentence; empty: nothing."""
+        """What is not as it must be, as the end of a sentence; empty: nothing."""
         for descriptor, leads_to in descriptors().items():
             if descriptor not in self.descriptors:
                 return "keeps a descriptor open (%s)" % leads_to
@@ -349,9 +356,10 @@ def mark_of(path):
 
 
 class LoadedFiles:
-    """The files of the modules that were imported here."""
+    """The files of the modules that were imported here, since `began` (as time.time_ns())."""
 
-    def __init__(self, loaded_before):
+    def __init__(self, loaded_before, began):
+        now = time.time_ns()
         self._marks = {}
         self._packages = {}  # first part of a module's name: its file
         for name, module in list(sys.modules.items()):
@@ -359,14 +367,17 @@ class LoadedFiles:
                 continue
             origin = origin_of(module)
             if origin is not None:
-                self._marks[origin] = mark_of(origin)
+                mark = mark_of(origin)
+                # What was written meanwhile may have been read before that.
+                is_older = mark is not None and not began <= mark[0] <= now
+                self._marks[origin] = mark if is_older else None
                 if "." not in name:
                     self._packages[name] = origin
 
     def changed(self):
         """A file that is not as it was when it was imported."""
         for path, mark in self._marks.items():
-            if mark_of(path) != mark:
+            if mark is None or mark_of(path) != mark:
                 return path
         return None
 
@@ -389,6 +400,13 @@ class LoadedFiles:
             if os.path.exists(path) and not os.path.samefile(path, known):
                 return module
         return None
+
+
+def natives():
+    """The libraries that are mapped, without the interpreter's own modules."""
+    maps = os.fsdecode(read_file("/proc/self/maps"))
+    files = {line.partition("/")[2] for line in maps.splitlines()}
+    return {file for file in files if ".so" in file and "/lib-dynload/" not in file}
 
 
 # ---- the script ----------------------------------------------------------------------------------------------
@@ -455,8 +473,9 @@ class Unsafe(Exception):
 class Preloaded:
     """The modules that were imported here, and what must hold so that a worker may be forked from them."""
 
-    def __init__(self, count, watch, files, script):
+    def __init__(self, count, watch, files, script, natives):
         self.count = count
+        self.natives = natives
         self.changes = watch.changes()
         self.before = watch.before
         self.reads = watch.reads
@@ -499,8 +518,13 @@ class Preloaded:
 
 def preload(modules, volatile, learned, given, watch):
     """Imports the modules in order. Raises Unsafe for the first that must not be."""
+    began = time.time_ns()
     loaded_before = set(sys.modules)
+    natives_before = natives()
     state = ProcessState()
+    why = state.why_unsafe()
+    if why:
+        raise Unsafe("the start of this Python (a file .pth, say)", why)
     draws = RandomDraws()
     # As it will be when the script runs: some modules ask whether there is a script.
     main = sys.modules["__main__"]
@@ -528,9 +552,10 @@ def preload(modules, volatile, learned, given, watch):
         if why:
             raise Unsafe(name, why)
     watch.end()
+    draws.end()
     if script.path:
         del main.__file__
-    return Preloaded(imported, watch, LoadedFiles(loaded_before), script)
+    return Preloaded(imported, watch, LoadedFiles(loaded_before, began), script, natives() - natives_before)
 
 
 def is_installed(name):
@@ -558,18 +583,46 @@ def installed_folders():
 
 
 class RandomDraws:
-    """The generators of random, numpy and torch: each worker gets new ones, so nothing may be drawn or seeded here."""
+    """The generators of random, numpy and torch: each worker gets new ones, so nothing may be drawn or seeded here.
+
+    A finder that finds nothing itself, but learns the state of each generator right after its module is loaded.
+    """
 
     def __init__(self):
-        self._states = {}
+        self._readers = {"random": self._random, "numpy.random": self._numpy, "torch": self._torch}
+        self._states = {name: read(sys.modules[name]) for name, read in self._readers.items() if name in sys.modules}
+        sys.meta_path.insert(0, self)
+
+    def end(self):
+        sys.meta_path.remove(self)
+
+    def find_spec(self, name, path=None, target=None):
+        if name not in self._readers or name in self._states:
+            return None
+        for finder in sys.meta_path:
+            spec = None if finder is self else finder.find_spec(name, path, target)
+            if spec is not None:
+                self._look_after_loading(spec.loader, self._readers[name], name)
+                return spec
+        return None
+
+    def _look_after_loading(self, loader, read, name):
+        load = loader.exec_module
+
+        def exec_module(module):
+            del loader.exec_module  # shown no more: the class has it
+            load(module)
+            self._states[name] = read(module)
+
+        try:
+            loader.exec_module = exec_module
+        except AttributeError:
+            pass  # not a loader of files
 
     def why_unsafe(self):
-        for name, read in (("random", self._random), ("numpy.random", self._numpy), ("torch", self._torch)):
+        for name, read in self._readers.items():
             module = sys.modules.get(name)
-            if module is None:
-                continue
-            state = read(module)
-            if self._states.setdefault(name, state) != state:
+            if module is not None and self._states.get(name) != read(module):
                 return "seeds the generator of %s, or draws from it" % name
         return ""
 
@@ -599,7 +652,7 @@ class Spec:
 
     def __init__(self, host):
         fields, received = host.receive()
-        content, self.stdin, self.stdout, self.stderr, self.line = received
+        content, self.stdin, self.stdout, self.stderr, self.line, self.stacks = received
         texts = read_list(content)
         self.host_pid = int(texts[0])
         self.cpus = {int(cpu) for cpu in texts[1].split(",") if cpu}
@@ -609,7 +662,7 @@ class Spec:
         self.environment = environment_of(texts[4 + count :])
 
     def close(self):
-        for descriptor in (self.stdin, self.stdout, self.stderr, self.line):
+        for descriptor in (self.stdin, self.stdout, self.stderr, self.line, self.stacks):
             os.close(descriptor)
 
 
@@ -713,7 +766,7 @@ def become_worker(spec, middle, preloaded, name):
             os.close(source)
         renew_streams()
         renew_identity()
-        register_stack_dump()
+        register_stack_dump(spec.stacks)
         watch_changes(preloaded)
         if spec.learn:
             sys.meta_path.insert(0, Learner(spec.learn))
@@ -872,7 +925,7 @@ def watch_changes(preloaded):
 
     def check(text):
         read = preloaded.reads.get(text)
-        if text in told or (read is None and not text.startswith(READ_BY_LIBRARIES)):
+        if text in told or (read is None and not (preloaded.natives and text.startswith(READ_BY_LIBRARIES))):
             return
         if str(caller().get("__file__", "<frozen>")).startswith(("<frozen>", *installed)):
             return
@@ -887,10 +940,16 @@ def watch_changes(preloaded):
     os.putenv, os.unsetenv = checked_putenv, checked_unsetenv
 
 
-def register_stack_dump():
+def register_stack_dump(file):
     import faulthandler
 
-    faulthandler.register(DUMP_SIGNAL, file=2, all_threads=True)
+    try:
+        os.dup2(file, STACKS_FD, inheritable=False)
+    except OSError:
+        pass  # so few descriptors are allowed; the host sees it
+    else:
+        faulthandler.register(STACKS_SIGNAL, file=STACKS_FD, all_threads=True)
+    os.close(file)
 
 
 class Learner:
@@ -937,6 +996,14 @@ def leave_no_trace(given):
     sys.modules.pop("sitecustomize", None)
 
 
+def own_memory():
+    """Bytes of this process's own, which its forks share with it until they write to them."""
+    for line in read_file("/proc/self/status").splitlines():
+        if line.startswith(b"RssAnon:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
 def set_name(name):
     with open("/proc/self/comm", "wb", 0) as file:
         file.write(name)
@@ -972,7 +1039,7 @@ def main(host):
         os._exit(0)
     gc.collect()
     gc.freeze()
-    host.tell("ready", str(preloaded.count), "%.3f" % (time.monotonic() - began))
+    host.tell("ready", "%.3f" % (time.monotonic() - began), str(own_memory()))
     spec, middle = serve(host, preloaded)
     become_worker(spec, middle, preloaded, name)
     host.close()

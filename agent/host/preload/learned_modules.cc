@@ -5,10 +5,10 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "absl/time/time.h"
 #include "base/io/bounded_call.h"
 #include "base/io/whole_file.h"
 
@@ -17,9 +17,18 @@ namespace {
 
 constexpr absl::Duration kFileLimit = absl::Milliseconds(200);  // on the loop, within any lease
 
-std::vector<std::string> Lines(const std::string& file) {
+bool IsOlder(const std::string& file, absl::Duration age) {
+  std::error_code error;
+  const auto written = std::filesystem::last_write_time(file, error);
+  return !error && std::filesystem::file_time_type::clock::now() - written > absl::ToChronoSeconds(age);
+}
+
+std::vector<std::string> Lines(const std::string& file, absl::Duration oldest = absl::InfiniteDuration()) {
   if (file.empty()) return {};
-  const auto read = CallWithin(kFileLimit, [file] { return ReadWholeFile(file, kMaxLearnedBytes); });
+  const auto read = CallWithin(kFileLimit, [file, oldest]() -> absl::StatusOr<std::string> {
+    if (oldest != absl::InfiniteDuration() && IsOlder(file, oldest)) return absl::NotFoundError("too old");
+    return ReadWholeFile(file, kMaxLearnedBytes);
+  });
   if (!read || !read->ok()) return {};
   return absl::StrSplit(**read, '\n', absl::SkipEmpty());
 }
@@ -36,7 +45,7 @@ std::vector<std::string> ReadImports(const std::string& file) {
 }
 
 std::vector<std::string> ReadModules(const LearnedModules& learned) {
-  std::vector<std::string> lines = Lines(learned.file);
+  std::vector<std::string> lines = Lines(learned.file, kLearnedFor);
   if (lines.empty() || lines.front() != learned.script) return {};
   lines.erase(lines.begin());
   return lines;

@@ -17,6 +17,7 @@
 #include "agent/host/preload/memory_file.h"
 #include "agent/host/preload/messages.h"
 #include "agent/host/process/exec_stage.h"
+#include "base/io/pipe.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 
@@ -50,12 +51,6 @@ absl::StatusOr<OwnedFd> Above(const OwnedFd& fd) {
 struct FdPair {
   OwnedFd first, second;
 };
-
-absl::StatusOr<FdPair> MakePipe(int flags) {
-  int fds[2];
-  if (pipe2(fds, O_CLOEXEC | flags) != 0) return absl::ErrnoToStatus(errno, "making a pipe");
-  return FdPair{OwnedFd(fds[0]), OwnedFd(fds[1])};
-}
 
 absl::StatusOr<FdPair> MakeSocketPair(int type) {
   int fds[2];
@@ -110,7 +105,7 @@ absl::Status Preloader::Launch(bool probes) {
   ASSIGN_OR_RETURN(const OwnedFd archive_above, Above(archive));
   ASSIGN_OR_RETURN(FdPair sockets, MakeSocketPair(SOCK_SEQPACKET));
   ASSIGN_OR_RETURN(const OwnedFd socket_above, Above(sockets.second));
-  ASSIGN_OR_RETURN(FdPair output, MakePipe(0));
+  ASSIGN_OR_RETURN(Pipe output, MakePipe());
   const OwnedFd null(open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!null.valid()) return absl::ErrnoToStatus(errno, "opening /dev/null");
 
@@ -121,7 +116,7 @@ absl::Status Preloader::Launch(bool probes) {
   start.environment = WithArchive(command_.environment);
   start.helper = true;
   start.stdin_fd = null.get();
-  start.stdout_fd = start.stderr_fd = output.second.get();
+  start.stdout_fd = start.stderr_fd = output.in.get();
   start.more_fds = {archive_above.get(), socket_above.get()};
   if (!probes) {
     const std::vector<std::string> names(command_.per_worker.begin(), command_.per_worker.end());
@@ -145,7 +140,7 @@ absl::Status Preloader::Launch(bool probes) {
   run->socket = std::move(sockets.first);
   run->probes = probes;
   run_ = std::move(run);
-  writer_->AdoptBoundedPipe(kMaxPreloadOutput, output.first.Release(), STDERR_FILENO, "preload: ", nullptr);
+  writer_->AdoptBoundedPipe(kMaxPreloadOutput, output.out.Release(), STDERR_FILENO, "preload: ", nullptr);
   loop_->Watch(run_->socket.get(), EPOLLIN, [this](uint32_t) { OnReadable(); });
   return absl::OkStatus();
 }
@@ -180,8 +175,8 @@ void Preloader::OnMessage(const std::vector<std::string>& fields) {
   PreloadNews news;
   if (kind == "ready") {
     double seconds = 0;
-    (void)absl::SimpleAtoi(Text(fields, 1), &news.modules);
-    (void)absl::SimpleAtod(Text(fields, 2), &seconds);
+    (void)absl::SimpleAtod(Text(fields, 1), &seconds);
+    (void)absl::SimpleAtoi(Text(fields, 2), &news.memory);
     news.took = absl::Seconds(seconds);
     return Tell(news);
   }
@@ -230,9 +225,9 @@ absl::Status Preloader::Request(const std::vector<Worker>& workers, int gate, st
     ASSIGN_OR_RETURN(FdPair status, MakeSocketPair(SOCK_STREAM));
     if (fcntl(status.first.get(), F_SETFL, O_NONBLOCK) != 0) return absl::ErrnoToStatus(errno, "a status socket");
     ASSIGN_OR_RETURN(const OwnedFd spec, MemoryFile("muster-worker", SpecOf(command, worker.learn_file)));
-    RETURN_IF_ERROR(
-        SendMessage(socket, {"worker"},
-                    {spec.get(), command.stdin_fd, command.stdout_fd, command.stderr_fd, status.second.get()}));
+    RETURN_IF_ERROR(SendMessage(socket, {"worker"},
+                                {spec.get(), command.stdin_fd, command.stdout_fd, command.stderr_fd,
+                                 status.second.get(), worker.stacks_fd}));
     status_fds->push_back(std::move(status.first));
   }
   return absl::OkStatus();
@@ -246,10 +241,10 @@ absl::StatusOr<std::vector<pid_t>> Preloader::Fork(const std::vector<Worker>& wo
     return status;
   };
   if (run_ == nullptr) return refuse(absl::UnavailableError("the preloading Python has ended"));
-  auto gate = MakePipe(0);
+  auto gate = MakePipe();
   if (!gate.ok()) return refuse(gate.status());
   std::vector<OwnedFd> status_fds;
-  const absl::Status asked = Request(workers, gate->first.get(), &status_fds);
+  const absl::Status asked = Request(workers, gate->out.get(), &status_fds);
   if (!asked.ok()) return refuse(asked);
   const auto answer = ReceiveMessage(run_->socket.get(), EventLoop::Now() + limit);
   if (!answer.ok()) return refuse(answer.status());
@@ -279,7 +274,7 @@ absl::StatusOr<std::vector<pid_t>> Preloader::Fork(const std::vector<Worker>& wo
     pids.push_back(pid);
   }
   // Its reader, the middle process, now exits and leaves the workers to this one.
-  while (write(gate->second.get(), "g", 1) < 0 && errno == EINTR) continue;
+  while (write(gate->in.get(), "g", 1) < 0 && errno == EINTR) continue;
   *news = {.kind = PreloadNews::kForked};
   return pids;
 }

@@ -50,6 +50,7 @@ class Preloader {
     WorkerCommand command;
     std::string learn_file = "";  // gets the names of the modules that it imports, one in a line; empty: none does
     Spawner::WorkerEvents events;
+    int stacks_fd = -1;  // a file to which it appends its Python stacks when it is asked for them
   };
   // Forks these workers, and has the spawner adopt them: their pids, in order. Fails for all or for none, and says
   // why in *news, which is kForked on success. Only after kReady.

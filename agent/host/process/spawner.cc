@@ -14,6 +14,7 @@
 
 #include "agent/host/process/exec_stage.h"
 #include "base/check.h"
+#include "base/io/pipe.h"
 #include "base/status_macros.h"
 #include "base/thread.h"
 
@@ -111,40 +112,35 @@ Spawner::~Spawner() {
 
 absl::StatusOr<pid_t> Spawner::SpawnWorker(const WorkerCommand& command, WorkerEvents events) {
   MUSTER_CHECK(!command.argv.empty(), "a worker without a program");
-  int pipe_fds[2];
-  if (pipe2(pipe_fds, O_CLOEXEC | O_NONBLOCK) != 0) return absl::ErrnoToStatus(errno, "making a status pipe");
+  ASSIGN_OR_RETURN(Pipe status, MakePipe(O_NONBLOCK));
   const std::string& file = command.file.empty() ? command.argv[0] : command.file;
   Launch launch(inherited_.ignored);
   posix_spawn_file_actions_adddup2(&launch.actions, command.stdin_fd, 0);
   posix_spawn_file_actions_adddup2(&launch.actions, command.stdout_fd, 1);
   posix_spawn_file_actions_adddup2(&launch.actions, command.stderr_fd, 2);
-  posix_spawn_file_actions_adddup2(&launch.actions, pipe_fds[1], kExecStageStatusFd);
+  posix_spawn_file_actions_adddup2(&launch.actions, status.in.get(), kExecStageStatusFd);
   absl::StatusOr<pid_t> pid =
       launch.Start(ExecStageArguments(getpid(), inherited_.nofile, file, command.argv, command.cpus),
                    command.environment, command.more_fds);
-  close(pipe_fds[1]);
-  if (!pid.ok()) {
-    close(pipe_fds[0]);
-    return pid.status();
-  }
-  auto process = std::make_unique<Process>();
-  process->pid = *pid;
-  process->worker = !command.helper;
-  process->status_fd = pipe_fds[0];
-  process->program = file;
-  process->events = std::move(events);
-  RETURN_IF_ERROR(Adopt(std::move(process)));
+  RETURN_IF_ERROR(pid.status());
+  status.in.Reset();  // or its end would never be seen
+  RETURN_IF_ERROR(Adopt(Record(*pid, !command.helper, status.out.Release(), file, std::move(events))));
   return pid;
 }
 
 absl::Status Spawner::AdoptWorker(pid_t pid, int status_fd, const std::string& program, WorkerEvents events) {
+  return Adopt(Record(pid, /*worker=*/true, status_fd, program, std::move(events)));
+}
+
+std::unique_ptr<Spawner::Process> Spawner::Record(pid_t pid, bool worker, int status_fd,
+                                                  const std::string& program, WorkerEvents events) {
   auto process = std::make_unique<Process>();
   process->pid = pid;
-  process->worker = true;
+  process->worker = worker;
   process->status_fd = status_fd;
   process->program = program;
   process->events = std::move(events);
-  return Adopt(std::move(process));
+  return process;
 }
 
 absl::StatusOr<pid_t> Spawner::SpawnAgent(const std::vector<std::string>& arguments,

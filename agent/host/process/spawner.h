@@ -114,6 +114,8 @@ class Spawner {
   };
   struct Launch;  // arguments of posix_spawn
 
+  static std::unique_ptr<Process> Record(pid_t pid, bool worker, int status_fd, const std::string& program,
+                                         WorkerEvents events);
   absl::Status Adopt(std::unique_ptr<Process> process);
   void ReadStatus(Process* process);
   std::set<pid_t> Sessions() const;

@@ -11,6 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/io/pipe.h"
 #include "base/proc/proc_scan.h"
 #include "base/status_macros.h"
 
@@ -53,10 +54,9 @@ void GpuWatch::Ask() {
 }
 
 absl::Status GpuWatch::Start() {
-  int fds[2];
-  if (pipe2(fds, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "making a pipe");
-  pipe_.Reset(fds[0]);
-  const OwnedFd in(fds[1]), null(open("/dev/null", O_RDWR | O_CLOEXEC));
+  ASSIGN_OR_RETURN(Pipe output, MakePipe());
+  pipe_ = std::move(output.out);
+  const OwnedFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
   if (!null.valid()) return absl::ErrnoToStatus(errno, "opening /dev/null");
   fcntl(pipe_.get(), F_SETFL, O_NONBLOCK);
   WorkerCommand command;
@@ -64,7 +64,7 @@ absl::Status GpuWatch::Start() {
   command.environment = environment_;
   command.helper = true;
   command.stdin_fd = command.stderr_fd = null.get();
-  command.stdout_fd = in.get();
+  command.stdout_fd = output.in.get();
   Spawner::WorkerEvents events;
   events.failed = [this](int, const std::string& why) {
     tool_ = 0;

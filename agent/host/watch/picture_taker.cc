@@ -6,6 +6,7 @@
 #include <chrono>
 #include <deque>
 #include <future>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -112,10 +113,11 @@ struct PictureTaker::Shot {
   BootTime began = absl::InfinitePast();
   std::vector<std::optional<std::future<Looked>>> looks;  // nullopt: it has come, or will not
   std::vector<RankPicture> pictures;
-  std::vector<RecorderPaths> recorders;
-  std::optional<RecorderDump> dump;
-  std::deque<size_t> to_ask;  // indices of Python processes
-  int asked = 0;              // of tool_, and not answered
+  std::vector<Subject> subjects;
+  std::optional<RecorderDump> recorders;
+  std::map<size_t, StackDump> dumps;  // by index: of workers that write their stacks now
+  std::deque<size_t> to_ask;          // indices of Python processes
+  int asked = 0;                      // of tool_, and not answered
   EventLoop::TimerId timer = 0;
 };
 
@@ -139,6 +141,7 @@ void PictureTaker::Take(const std::vector<Subject>& subjects, const std::string&
   }
   shot_->done = std::move(done);
   shot_->began = EventLoop::Now();
+  std::vector<RecorderPaths> recorders;
   for (const Subject& subject : subjects) {
     shot_->looks.push_back(CallAside([subject] { return LookAt(subject); }));
     RankPicture picture;
@@ -148,9 +151,10 @@ void PictureTaker::Take(const std::vector<Subject>& subjects, const std::string&
                           ? absl::StrCat("/proc did not say within ", absl::FormatDuration(kProcLimit))
                           : "no thread could be started";
     shot_->pictures.push_back(std::move(picture));
-    shot_->recorders.push_back(subject.recorder);
+    recorders.push_back(subject.recorder);
   }
-  shot_->dump.emplace(shot_->began, shot_->recorders);
+  shot_->subjects = subjects;
+  shot_->recorders.emplace(shot_->began, recorders);
   shot_->timer = loop_->After(kPoll, [this] { Poll(); });  // done() never comes within Take()
 }
 
@@ -171,9 +175,10 @@ void PictureTaker::Poll() {
     if (looked.is_python) shot_->to_ask.push_back(i);
   }
   if (FindTool(passed)) AskForStacks();
-  shot_->dump->Poll(EventLoop::Now());
-  const bool over =
-      (!waits || passed >= kProcLimit) && shot_->to_ask.empty() && shot_->asked == 0 && shot_->dump->over();
+  PollDumps();
+  shot_->recorders->Poll(EventLoop::Now());
+  const bool over = (!waits || passed >= kProcLimit) && shot_->to_ask.empty() && shot_->asked == 0 &&
+                    shot_->dumps.empty() && shot_->recorders->over();
   if (over || passed >= kPictureLimit) return Finish();
   shot_->timer = loop_->After(kPoll, [this] { Poll(); });
 }
@@ -212,7 +217,32 @@ void PictureTaker::OnStacks(size_t index, const StackTool::Answer& answer) {
     picture.missing =
         absl::StrCat(kStackTool, " is not on the PATH, and the interpreter's file system does not answer");
   }
-  if (answer.ok()) picture.python = *answer;
+  if (answer.ok()) {
+    picture.python = *answer;
+    return;
+  }
+  const Subject& subject = shot_->subjects[index];
+  if (subject.stacks == nullptr || picture.pid != subject.worker) return;
+  const BootTime now = EventLoop::Now();
+  shot_->dumps.emplace(index, StackDump(subject.stacks, subject.worker, now));
+}
+
+void PictureTaker::PollDumps() {
+  for (auto dump = shot_->dumps.begin(); dump != shot_->dumps.end();) {
+    const std::optional<StackDump::Answer> answer = dump->second.Poll(EventLoop::Now());
+    if (!answer) {
+      ++dump;
+      continue;
+    }
+    RankPicture& picture = shot_->pictures[dump->first];
+    if (answer->ok()) {
+      picture.python = **answer;
+      picture.missing.clear();
+    } else {
+      absl::StrAppend(&picture.missing, ", and ", answer->status().message());
+    }
+    dump = shot_->dumps.erase(dump);
+  }
 }
 
 void PictureTaker::Finish() {
@@ -220,7 +250,7 @@ void PictureTaker::Finish() {
     shot_->pictures[index].missing = absl::StrCat("no time was left to ask ", kStackTool);
   }
   for (size_t i = 0; i < shot_->pictures.size(); ++i) {
-    if (shot_->dump->Has(i)) shot_->pictures[i].recorder = shot_->recorders[i].file;
+    if (shot_->recorders->Has(i)) shot_->pictures[i].recorder = shot_->subjects[i].recorder.file;
   }
   const std::shared_ptr<Shot> shot = std::move(shot_);
   shot->done(std::move(shot->pictures));

@@ -1,8 +1,8 @@
 // Takes a picture of this node's workers: what their processes do, and where their Python code stands.
 //
 // It is taken when something is wrong, so nothing here waits for a process or a file without a limit: what does
-// not answer in time is named in the picture. The workers are not stopped and not signalled; those that use NCCL
-// write their flight recorders. Lives on the loop thread.
+// not answer in time is named in the picture. The workers are not stopped; those that use NCCL write their flight
+// recorders. Signalled are only those of --preload whose stacks py-spy does not show. Lives on the loop thread.
 #pragma once
 
 #include <sys/types.h>
@@ -14,6 +14,7 @@
 
 #include "agent/host/process/spawner.h"
 #include "agent/host/watch/flight_recorder.h"
+#include "agent/host/watch/stack_dump.h"
 #include "agent/host/watch/stack_tool.h"
 #include "base/io/event_loop.h"
 #include "base/picture/rank_picture.h"
@@ -31,6 +32,7 @@ class PictureTaker {
     int rank = 0;
     pid_t worker = 0;  // its first process, which leads its session
     RecorderPaths recorder = {};
+    std::shared_ptr<const OwnedFd> stacks = nullptr;  // of a worker that can write its own; see StackDump
   };
   using Done = std::function<void(std::vector<RankPicture> pictures)>;
 
@@ -52,6 +54,7 @@ class PictureTaker {
   bool FindTool(absl::Duration passed);
   void AskForStacks();
   void OnStacks(size_t index, const StackTool::Answer& answer);
+  void PollDumps();
   void Finish();
 
   EventLoop* const loop_;

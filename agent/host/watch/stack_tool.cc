@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/exit_codes.h"
+#include "base/io/pipe.h"
 #include "base/picture/py_spy.h"
 #include "base/status_macros.h"
 #include "base/text.h"
@@ -57,12 +58,12 @@ bool Drain(const OwnedFd& pipe, size_t most, std::string* text) {
   return got != 0;
 }
 
-absl::StatusOr<OwnedFd> MakePipe(OwnedFd* ours) {
-  int fds[2];
-  if (pipe2(fds, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "making a pipe");
-  ours->Reset(fds[0]);
-  fcntl(fds[0], F_SETFL, O_NONBLOCK);
-  return OwnedFd(fds[1]);
+// The writing end, for the tool.
+absl::StatusOr<OwnedFd> MakePipeTo(OwnedFd* ours) {
+  ASSIGN_OR_RETURN(Pipe pipe, MakePipe());
+  fcntl(pipe.out.get(), F_SETFL, O_NONBLOCK);
+  *ours = std::move(pipe.out);
+  return std::move(pipe.in);
 }
 
 }  // namespace
@@ -97,8 +98,8 @@ void StackTool::Ask(pid_t process, const std::string& file, Done done) {
 
 absl::Status StackTool::Start(const std::shared_ptr<Run>& started, const std::string& file) {
   Run* const run = started.get();
-  ASSIGN_OR_RETURN(const OwnedFd out, MakePipe(&run->out));
-  ASSIGN_OR_RETURN(const OwnedFd err, MakePipe(&run->err));
+  ASSIGN_OR_RETURN(const OwnedFd out, MakePipeTo(&run->out));
+  ASSIGN_OR_RETURN(const OwnedFd err, MakePipeTo(&run->err));
   const OwnedFd null(open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!null.valid()) return absl::ErrnoToStatus(errno, "opening /dev/null");
   WorkerCommand command;

@@ -114,6 +114,39 @@ class FrameworksTest(unittest.TestCase):
     def test_deepspeeds_engine(self):
         self.assert_alike("use_deepspeed.py", own=DEEPSPEED, own_options=(f"--master_port={free_port()}",))
 
+    def assert_preloads(self, modules, script, *arguments, left_out=()):
+        """With --preload the numbers are the same, every module is preloaded but these, and a restart goes well."""
+        ours = (*MUSTER, "--preload", ",".join([*modules, *left_out]))
+        code, output = self.run_under(ours, script, *arguments)
+        self.assertEqual(0, code, output)
+        self.assertEqual(self.results(MUSTER, script, *arguments), sorted(RESULT.findall(output)), output)
+        self.assertEqual([", ".join(modules)], re.findall(r"--preload: imported (.*) in \S+; its", output), output)
+        self.assertEqual(list(left_out), re.findall(r"--preload: each worker imports (\S+) itself", output), output)
+
+    @needs("torch")
+    def test_preloaded_torch(self):
+        self.assert_preloads(["torch", "torch.distributed"], "torch_state.py")
+
+    @needs("torch", "transformers", "accelerate")
+    def test_preloaded_transformers(self):
+        self.assert_preloads(["torch", "transformers"], "use_trainer.py", "out")
+
+    @needs("torch", "lightning")
+    def test_preloaded_lightning(self):
+        """It reads LOCAL_RANK at its import, so each worker imports it itself."""
+        self.assert_preloads(["torch"], "use_lightning.py", left_out=["lightning"])
+
+    @needs("torch", "deepspeed")
+    def test_preloaded_deepspeed(self):
+        self.assert_preloads(["torch", "deepspeed"], "use_deepspeed.py")
+
+    @needs("torch", "lightning")
+    def test_preloaded_by_what_was_learned(self):
+        with tempfile.TemporaryDirectory(prefix="muster-test-") as cache:
+            learns = {"environment": {"XDG_CACHE_HOME": cache}}
+            first = self.results((*MUSTER, "--preload", "auto"), "use_lightning.py", **learns)
+            self.assertEqual(first, self.results((*MUSTER, "--preload", "auto"), "use_lightning.py", **learns))
+
     @needs("torch", "deepspeed")
     def test_a_link_named_deepspeed_runs_its_lines(self):
         with tempfile.TemporaryDirectory(prefix="muster-test-") as folder:

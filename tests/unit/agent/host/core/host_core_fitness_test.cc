@@ -564,7 +564,7 @@ TEST_F(PreloadingTest, ANodeOffersNoPortUntilItsModulesAreImported) {
   EXPECT_THAT(Status().preparing(), ::testing::HasSubstr("imports torch"));
   StartRound(1);
   EXPECT_TRUE(Spawned().empty()) << "a coordinator that did not know starts none either";
-  core_->OnPreload(now_, {.kind = PreloadNews::kReady, .modules = 1}, &effects_);
+  core_->OnPreload(now_, {.kind = PreloadNews::kReady}, &effects_);
   EXPECT_EQ(Status().offer_port(), 1234u);
   EXPECT_EQ(Status().preparing(), "");
   StartRound(2);

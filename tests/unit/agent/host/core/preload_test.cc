@@ -20,7 +20,7 @@ class PreloadTest : public ::testing::Test {
   Preload Ready() {
     Preload preload = Make();
     preload.Begin(now_, &effects_);
-    EXPECT_TRUE(News(&preload, {.kind = PreloadNews::kReady, .modules = 2}));
+    EXPECT_TRUE(News(&preload, {.kind = PreloadNews::kReady}));
     effects_.clear();
     return preload;
   }
@@ -59,11 +59,13 @@ TEST_F(PreloadTest, TheFirstRoundWaitsForTheImport) {
   EXPECT_THAT(Starts(), ElementsAre(ElementsAre("torch", "lightning"))) << "once";
   EXPECT_THAT(preload.Holds(), HasSubstr("imports torch, lightning for its workers, for up to 3m"));
   EXPECT_FALSE(preload.ready());
-  EXPECT_TRUE(News(&preload, {.kind = PreloadNews::kReady, .modules = 2, .took = absl::Milliseconds(1512)}));
+  EXPECT_TRUE(
+      News(&preload, {.kind = PreloadNews::kReady, .memory = 1'000'000, .took = absl::Milliseconds(1512)}));
   EXPECT_FALSE(preload.holds());
   EXPECT_EQ(preload.Holds(), "");
   EXPECT_TRUE(preload.ready());
-  EXPECT_THAT(Lines(), ElementsAre("--preload: imported torch, lightning in 1.51s"));
+  EXPECT_THAT(Lines(),
+              ElementsAre("--preload: imported torch, lightning in 1.51s; its workers share 1 MiB of memory"));
 }
 
 TEST_F(PreloadTest, AnImportThatTakesTooLongHoldsNoRoundButIsUsedLater) {
@@ -75,7 +77,7 @@ TEST_F(PreloadTest, AnImportThatTakesTooLongHoldsNoRoundButIsUsedLater) {
   EXPECT_FALSE(preload.holds());
   EXPECT_FALSE(preload.ready());
   EXPECT_EQ(Stops(), 0u);
-  EXPECT_FALSE(News(&preload, {.kind = PreloadNews::kReady, .modules = 2}));
+  EXPECT_FALSE(News(&preload, {.kind = PreloadNews::kReady}));
   EXPECT_TRUE(preload.ready());
 }
 
@@ -123,7 +125,7 @@ TEST_F(PreloadTest, OneThatEndsIsStartedAnewWithPausesThatDoubleAndIsGivenUpInTh
     now_ += pause;
     EXPECT_FALSE(preload.OnTick(now_, &effects_));
     EXPECT_THAT(Starts(), ElementsAre(ElementsAre("torch", "lightning"))) << death;
-    EXPECT_FALSE(News(&preload, {.kind = PreloadNews::kReady, .modules = 2}));
+    EXPECT_FALSE(News(&preload, {.kind = PreloadNews::kReady}));
   }
   effects_.clear();
   EXPECT_FALSE(News(&preload, {.kind = PreloadNews::kEnded, .why = "killed (SIGKILL)"}));
@@ -138,7 +140,7 @@ TEST_F(PreloadTest, ARoundThatWasForkedFromItForgivesEarlierEnds) {
     EXPECT_FALSE(News(&preload, {.kind = PreloadNews::kEnded, .why = "killed (SIGKILL)"}));
     now_ += kPreloadRetry;
     EXPECT_FALSE(preload.OnTick(now_, &effects_));
-    EXPECT_FALSE(News(&preload, {.kind = PreloadNews::kReady, .modules = 2}));
+    EXPECT_FALSE(News(&preload, {.kind = PreloadNews::kReady}));
     EXPECT_FALSE(News(&preload, {.kind = PreloadNews::kForked}));
     EXPECT_TRUE(preload.ready());
   }
@@ -237,7 +239,7 @@ TEST_F(LearningTest, WhatTheFirstRoundImportsIsReadAfterAWhileAndImportedForTheN
   EXPECT_FALSE(preload.holds());
   ASSERT_EQ(AllOf<KeepLearned>(effects_).size(), 1u);
   EXPECT_THAT(AllOf<KeepLearned>(effects_)[0].modules, ElementsAre("torch", "torch.nn"));
-  EXPECT_FALSE(News(&preload, {.kind = PreloadNews::kReady, .modules = 2}));
+  EXPECT_FALSE(News(&preload, {.kind = PreloadNews::kReady}));
   EXPECT_TRUE(preload.ready());
   EXPECT_EQ(AllOf<KeepLearned>(effects_).size(), 1u) << "it has not changed";
 }
@@ -257,7 +259,7 @@ TEST_F(LearningTest, WhatARoundThatFailedEarlyImportedServesThisJobOnly) {
   preload.OnRoundOver(false, &effects_);
   EXPECT_FALSE(News(&preload, {.kind = PreloadNews::kLearned, .names = {"torch"}}));
   EXPECT_THAT(Starts(), ElementsAre(ElementsAre("torch")));
-  EXPECT_FALSE(News(&preload, {.kind = PreloadNews::kReady, .modules = 1}));
+  EXPECT_FALSE(News(&preload, {.kind = PreloadNews::kReady}));
   EXPECT_TRUE(AllOf<KeepLearned>(effects_).empty()) << "the next job would never learn the rest";
 }
 
@@ -277,7 +279,7 @@ TEST_F(LearningTest, AnUnsafeModuleIsLeftOutWithItsPackage) {
   EXPECT_FALSE(
       News(&preload, {.kind = PreloadNews::kUnsafe, .why = "reads LOCAL_RANK", .module = "lightning.pytorch"}));
   EXPECT_THAT(Starts(), ElementsAre(ElementsAre("torch", "lightningx")));
-  EXPECT_TRUE(News(&preload, {.kind = PreloadNews::kReady, .modules = 2}));
+  EXPECT_TRUE(News(&preload, {.kind = PreloadNews::kReady}));
   ASSERT_EQ(AllOf<KeepLearned>(effects_).size(), 1u) << "the next job need not find it out again";
   EXPECT_THAT(AllOf<KeepLearned>(effects_)[0].modules, ElementsAre("torch", "lightningx"));
 }

@@ -2,6 +2,7 @@
 // the real one.
 #include "agent/host/watch/picture_taker.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -151,6 +152,74 @@ TEST_F(PictureTakerTest, AToolThatHangsOrFailsIsNamed) {
   EXPECT_EQ(Take({worker}, Tool(script)).at(0).missing, "py-spy failed: Error: no interpreter");
   EXPECT_THAT(Take({worker}, Tool("echo garbage")).at(0).missing, HasSubstr("what py-spy prints is not JSON"));
   EXPECT_THAT(Take({worker}, Tool("yes | head -c 10000000")).at(0).missing, HasSubstr("what py-spy prints is"));
+}
+
+// A worker that shares a file with this process, as those of --preload do.
+class StacksTest : public PictureTakerTest {
+ protected:
+  // script: what it does when its descriptor is open.
+  RankPicture TakeOf(const std::string& script) {
+    auto file = MakeStacksFile();
+    EXPECT_TRUE(file.ok()) << file.status();
+    const auto stacks = std::make_shared<OwnedFd>(*std::move(file));
+    const OwnedFd above(fcntl(stacks->get(), F_DUPFD_CLOEXEC, kLowestMoreFd));
+    const std::string ready = folder_ / "ready";
+    const std::string program = absl::StrCat(
+        "import faulthandler, os, signal, time\nos.dup2(4, ", kStacksFd, ")\nos.close(4)\n", script, "\nopen('",
+        ready, "', 'w').close()\ndef wait_for_ever():\n while True: time.sleep(1000)\n", "wait_for_ever()\n");
+    const auto pid = hostlet_.spawner.SpawnWorker(
+        {.argv = {"python3", "-c", program}, .environment = CurrentEnvironment(), .more_fds = {above.get()}},
+        {[] {}, [](int, const std::string&) {}, [this](const Ending&) { ended_ = true; }});
+    EXPECT_TRUE(pid.ok()) << pid.status();
+    EXPECT_TRUE(hostlet_.RunUntil([&] { return std::filesystem::exists(ready); }));
+    std::optional<std::vector<RankPicture>> pictures;
+    taker_.Take({{.rank = 0, .worker = *pid, .stacks = stacks}}, Tool("echo no right >&2; exit 1"),
+                [&](std::vector<RankPicture> taken) { pictures = std::move(taken); });
+    EXPECT_TRUE(hostlet_.RunUntil([&pictures] { return pictures.has_value(); }));
+    return pictures->at(0);
+  }
+
+  static std::string Register() {
+    return absl::StrCat("faulthandler.register(", StacksSignal(), ", file=", kStacksFd, ")\n");
+  }
+
+  bool ended_ = false;
+};
+
+TEST_F(StacksTest, AWorkerWritesItsStacksIfTheToolCannotShowThem) {
+  const RankPicture picture = TakeOf(Register());
+  EXPECT_EQ(picture.missing, "");
+  const PythonThread* const main = MainThread(picture);
+  ASSERT_NE(main, nullptr);
+  EXPECT_EQ(main->frames.at(0).function, "wait_for_ever");
+  EXPECT_FALSE(ended_);
+}
+
+TEST_F(StacksTest, ThoseOfOtherThreadsAreThereToo) {
+  EXPECT_EQ(TakeOf(absl::StrCat("import threading\nthreading.Thread(target=lambda: time.sleep(1000), "
+                                "daemon=True).start()\n",
+                                Register()))
+                .python.size(),
+            2u);
+}
+
+TEST_F(StacksTest, AWorkerThatDoesNotHandleTheSignalLivesOn) {
+  EXPECT_EQ(TakeOf("").missing, "py-spy failed: no right, and it does not handle the signal for its stacks");
+  EXPECT_FALSE(ended_);
+}
+
+TEST_F(StacksTest, ADescriptorThatLeadsElsewhereIsNotWrittenTo) {
+  const std::string file = folder_ / "of_the_script";
+  const RankPicture picture = TakeOf(
+      absl::StrCat(Register(), "os.dup2(os.open('", file, "', os.O_CREAT | os.O_WRONLY), ", kStacksFd, ")\n"));
+  EXPECT_EQ(picture.missing, "py-spy failed: no right, and it has closed its descriptor for stacks");
+  EXPECT_EQ(std::filesystem::file_size(file), 0u);
+}
+
+TEST_F(StacksTest, AWorkerThatDoesNotAnswerIsNotWaitedForWithoutEnd) {
+  const std::string block = absl::StrCat("signal.pthread_sigmask(signal.SIG_BLOCK, [", StacksSignal(), "])\n");
+  EXPECT_EQ(TakeOf(Register() + block).missing,
+            "py-spy failed: no right, and it did not write its stacks within 2s");
 }
 
 }  // namespace

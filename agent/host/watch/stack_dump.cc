@@ -1,0 +1,99 @@
+#include "agent/host/watch/stack_dump.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/picture/faulthandler.h"
+#include "base/proc/proc_scan.h"
+
+namespace muster::host {
+namespace {
+
+constexpr char kFileName[] = "muster-stacks";
+
+// Whether this descriptor of the worker leads to our file. The link's text comes first: to look at a file of the
+// script's would wait for its file system.
+bool HasFile(pid_t worker, int file) {
+  const std::string path = absl::StrCat("/proc/", worker, "/fd/", kStacksFd);
+  char target[PATH_MAX];
+  const ssize_t length = readlink(path.c_str(), target, sizeof(target));
+  if (length <= 0) return false;
+  if (!absl::StartsWith(absl::string_view(target, static_cast<size_t>(length)),
+                        absl::StrCat("/memfd:", kFileName))) {
+    return false;
+  }
+  struct stat ours {
+  }, theirs{};
+  return fstat(file, &ours) == 0 && stat(path.c_str(), &theirs) == 0 && ours.st_ino == theirs.st_ino &&
+         ours.st_dev == theirs.st_dev;
+}
+
+std::string Read(int file, off_t size) {
+  std::string text(std::min(static_cast<size_t>(size), kMaxFaulthandlerBytes), '\0');
+  const ssize_t got = pread(file, text.data(), text.size(), 0);
+  text.resize(static_cast<size_t>(std::max<ssize_t>(got, 0)));
+  return text;
+}
+
+}  // namespace
+
+int StacksSignal() { return SIGRTMAX - 2; }
+
+absl::StatusOr<OwnedFd> MakeStacksFile() {
+  OwnedFd file(memfd_create(kFileName, MFD_CLOEXEC));
+  if (!file.valid() || fcntl(file.get(), F_SETFL, O_APPEND) != 0) {
+    return absl::ErrnoToStatus(errno, "making a file in memory");
+  }
+  return file;
+}
+
+StackDump::StackDump(std::shared_ptr<const OwnedFd> file, pid_t worker, BootTime now)
+    : file_(std::move(file)), asked_at_(now), grew_at_(now) {
+  asked_ = Ask(worker);
+}
+
+absl::Status StackDump::Ask(pid_t worker) const {
+  if (!HasFile(worker, file_->get())) {
+    return absl::FailedPreconditionError("it has closed its descriptor for stacks");
+  }
+  // Its default action would end the worker.
+  if (!CatchesSignal(worker, StacksSignal())) {
+    return absl::FailedPreconditionError("it does not handle the signal for its stacks");
+  }
+  if (ftruncate(file_->get(), 0) != 0) return absl::ErrnoToStatus(errno, "emptying the file for its stacks");
+  // To its first thread, which then is the one that writes.
+  if (syscall(SYS_tgkill, worker, worker, StacksSignal()) != 0) {
+    return absl::ErrnoToStatus(errno, "asking for its stacks");
+  }
+  return absl::OkStatus();
+}
+
+std::optional<StackDump::Answer> StackDump::Poll(BootTime now) {
+  if (!asked_.ok()) return asked_;
+  struct stat file {};
+  if (fstat(file_->get(), &file) != 0) return absl::ErrnoToStatus(errno, "reading its stacks");
+  if (file.st_size != size_) {
+    size_ = file.st_size;
+    grew_at_ = now;
+  }
+  const bool is_late = now - asked_at_ >= kStackDumpLimit;
+  if (!is_late && (size_ == 0 || now - grew_at_ < kStackDumpQuiet)) return std::nullopt;
+  Answer answer = ParseFaulthandler(Read(file_->get(), size_));
+  if (answer.ok()) return answer;
+  if (!is_late) return std::nullopt;
+  return absl::DeadlineExceededError(
+      absl::StrCat("it did not write its stacks within ", absl::FormatDuration(kStackDumpLimit)));
+}
+
+}  // namespace muster::host
