@@ -100,7 +100,7 @@ void WorkerGroup::Spawn(const SpawnWorkers& effect) {
     }
   }
   if (effect.learns && !prepared.empty()) Learn(&prepared.front());
-  const std::vector<absl::StatusOr<pid_t>> pids = StartAll(&prepared, effect.forks);
+  const std::vector<absl::StatusOr<pid_t>> pids = StartAll(effect, &prepared);
   std::vector<v1::Worker> spawned;
   for (size_t i = 0; i < prepared.size(); ++i) {
     Started(prepared[i], pids[i]);
@@ -228,9 +228,10 @@ void WorkerGroup::Learn(Prepared* worker) {
 }
 
 // The worker that is debugged has another command line, so it starts normally.
-std::vector<absl::StatusOr<pid_t>> WorkerGroup::StartAll(std::vector<Prepared>* prepared, bool forks) {
+std::vector<absl::StatusOr<pid_t>> WorkerGroup::StartAll(const SpawnWorkers& effect,
+                                                         std::vector<Prepared>* prepared) {
   std::vector<absl::StatusOr<pid_t>> pids;
-  if (const auto forked = forks && !plan_->debugged ? Fork(prepared) : std::nullopt) {
+  if (const auto forked = effect.forks && !plan_->debugged ? Fork(effect, prepared) : std::nullopt) {
     pids.assign(forked->begin(), forked->end());
     return pids;
   }
@@ -241,12 +242,14 @@ std::vector<absl::StatusOr<pid_t>> WorkerGroup::StartAll(std::vector<Prepared>* 
   return pids;
 }
 
-std::optional<std::vector<pid_t>> WorkerGroup::Fork(std::vector<Prepared>* prepared) {
+std::optional<std::vector<pid_t>> WorkerGroup::Fork(const SpawnWorkers& effect, std::vector<Prepared>* prepared) {
   std::vector<Preloader::Worker> workers;
   for (Prepared& worker : *prepared) {
     // Without it only a picture lacks something.
     if (auto file = MakeStacksFile(); file.ok()) worker.stacks = std::make_shared<OwnedFd>(*std::move(file));
     workers.push_back(worker.start);
+    const bool is_rank_zero = effect.round.first_rank() + worker.local_rank == 0;
+    if (!is_rank_zero) workers.back().delay = effect.head_start;
     workers.back().stacks_fd = worker.stacks ? worker.stacks->get() : null_.get();
   }
   PreloadNews news;

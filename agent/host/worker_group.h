@@ -91,8 +91,8 @@ class WorkerGroup {
   };
   absl::StatusOr<Prepared> PrepareWorker(const v1::Round& round, int local_rank);
   void Learn(Prepared* worker);
-  std::vector<absl::StatusOr<pid_t>> StartAll(std::vector<Prepared>* prepared, bool forks);
-  std::optional<std::vector<pid_t>> Fork(std::vector<Prepared>* prepared);
+  std::vector<absl::StatusOr<pid_t>> StartAll(const SpawnWorkers& effect, std::vector<Prepared>* prepared);
+  std::optional<std::vector<pid_t>> Fork(const SpawnWorkers& effect, std::vector<Prepared>* prepared);
   void Started(const Prepared& prepared, const absl::StatusOr<pid_t>& pid);
 
   // What happens to workers.

@@ -22,7 +22,7 @@ LOADED = IMPORT + """
 import sys
 files = {line[line.index('/'):].strip() for line in open('/proc/self/maps') if '/' in line}
 for module in list(sys.modules.values()):
-    files |= {file for file in (getattr(module, '__cached__', None), getattr(module, '__file__', None)) if file}
+    files |= {file for file in (getattr(module, '__cached__', 0), getattr(module, '__file__', 0)) if isinstance(file, str)}
 print(*files, sep='\\n')
 """
 

@@ -515,6 +515,15 @@ class Preload(ClusterTest):
         self.open_gate()
         self.assertEqual(0, node.exit_code(), node.err())
 
+    def test_rank_0_runs_before_the_others_because_it_opens_the_store(self):
+        """The kernel counts the start of a process in steps of 10 ms."""
+        script = (SAY + "import time\nnow = time.clock_gettime(time.CLOCK_BOOTTIME)\n"
+                  "began = int(open('/proc/self/stat').read().rsplit(')', 1)[1].split()[19]) / os.sysconf('SC_CLK_TCK')\n"
+                  "say(os.environ['RANK'], now - began)")
+        ran = dict(line.split() for line in self.run_job(script, "json", nproc=3).out().splitlines())
+        self.assertGreaterEqual(float(ran["1"]), 0.04)
+        self.assertGreaterEqual(float(ran["2"]), 0.04)
+
     def test_workers_are_children_of_the_host_with_a_session_each(self):
         node = self.waiting(nproc=3)
         workers = self.pids(node, 0, 3)

@@ -34,6 +34,7 @@ struct SpawnWorkers {
   v1::Round round;
   bool forks = false;   // from the preloader, where it can; OnPreload then says whether it could
   bool learns = false;  // the first of them writes down which modules it imports: see ReadLearned
+  absl::Duration head_start = absl::ZeroDuration();  // of rank 0, if they are forked
 };
 // Starts the Python that imports these modules, and from which workers can be forked then. Answer: OnPreload.
 struct StartPreloader {

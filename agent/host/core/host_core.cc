@@ -240,8 +240,10 @@ void HostCore::MaybeStart(BootTime now, const v1::Round& round, Effects* out) {
   hang_watch_.BeginRound(now, round, options_.config.slots());
   if (options_.config.hang_timeout_ms() != 0) steps_.BeginRound(options_.config.slots());  // else nobody looks
   history_.OnStart(now, round.id().number());
-  out->push_back(
-      SpawnWorkers{.round = round, .forks = preload_.ready(), .learns = preload_.ready() && preload_.learns()});
+  out->push_back(SpawnWorkers{.round = round,
+                              .forks = preload_.ready(),
+                              .learns = preload_.ready() && preload_.learns(),
+                              .head_start = round.world_size() > 1 ? kRankZeroHeadStart : absl::ZeroDuration()});
   SendStatus(out);
 }
 

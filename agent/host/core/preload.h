@@ -27,6 +27,11 @@ inline constexpr absl::Duration kPreloadLimit = absl::Minutes(10);
 inline constexpr absl::Duration kPreloadRetry = absl::Seconds(1);  // after it has ended; doubles each time
 inline constexpr int kMaxPreloadDeaths = 5;  // without workers forked from it in between; then it is given up
 
+// Rank 0 runs so much earlier than the others of a round that are forked. It opens the store at MASTER_PORT,
+// within some 40 ms; torch's clients that come before it try again only after 250 to 750 ms
+// (ExponentialBackoffWithJitter in torch/csrc/distributed/c10d). Those that import torch first are never so close.
+inline constexpr absl::Duration kRankZeroHeadStart = absl::Milliseconds(50);
+
 inline constexpr absl::Duration kLearnFor = absl::Minutes(2);  // from the first round's start, if it lasts so long
 
 // What has become of the preloader, or of a request to fork workers from it.

@@ -265,7 +265,7 @@ absl::StatusOr<std::vector<pid_t>> Preloader::Fork(const std::vector<Worker>& wo
     const int status_fd = status_fds[i].Release();
     const absl::Status adopted = spawner_->AdoptWorker(pid, status_fd, command_.file, workers[i].events);
     if (adopted.ok()) {
-      (void)!send(status_fd, "g", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+      LetRun(status_fd, workers[i].delay);
     } else {
       loop_->Post([failed = workers[i].events.failed, why = std::string(AsStd(adopted.message()))] {
         failed(SpawnExitCode(EAGAIN), why);
@@ -277,6 +277,15 @@ absl::StatusOr<std::vector<pid_t>> Preloader::Fork(const std::vector<Worker>& wo
   while (write(gate->in.get(), "g", 1) < 0 && errno == EINTR) continue;
   *news = {.kind = PreloadNews::kForked};
   return pids;
+}
+
+void Preloader::LetRun(int status_fd, absl::Duration delay) {
+  const auto say = [](int fd) { (void)!send(fd, "g", 1, MSG_NOSIGNAL | MSG_DONTWAIT); };
+  // The spawner closes its descriptor when the worker has ended. Without a further one it runs at once.
+  const auto ours = std::make_shared<OwnedFd>(
+      delay > absl::ZeroDuration() ? fcntl(status_fd, F_DUPFD_CLOEXEC, kLowestMoreFd) : -1);
+  if (!ours->valid()) return say(status_fd);
+  loop_->After(delay, [ours, say] { say(ours->get()); });
 }
 
 }  // namespace muster::host

@@ -50,6 +50,7 @@ class Preloader {
     WorkerCommand command;
     std::string learn_file = "";  // gets the names of the modules that it imports, one in a line; empty: none does
     Spawner::WorkerEvents events;
+    absl::Duration delay = absl::ZeroDuration();  // from its fork until it may run
     int stacks_fd = -1;  // a file to which it appends its Python stacks when it is asked for them
   };
   // Forks these workers, and has the spawner adopt them: their pids, in order. Fails for all or for none, and says
@@ -65,6 +66,7 @@ class Preloader {
   void OnMessage(const std::vector<std::string>& fields);
   void OnExited(const Ending& ending);
   void Tell(PreloadNews news);
+  void LetRun(int status_fd, absl::Duration delay);
   absl::Status Request(const std::vector<Worker>& workers, int gate, std::vector<OwnedFd>* status_fds);
 
   EventLoop* const loop_;

@@ -572,6 +572,30 @@ TEST_F(PreloadingTest, ANodeOffersNoPortUntilItsModulesAreImported) {
   EXPECT_TRUE(Spawned()[0].forks);
 }
 
+TEST_F(PreloadingTest, RankZeroHasAHeadStartBeforeOthers) {
+  BeginWith({"torch"}, false);
+  core_->OnOffer(now_, 1234, &effects_);
+  core_->OnPreload(now_, {.kind = PreloadNews::kReady}, &effects_);
+  v1::HostDirective directive = Directive();
+  directive.mutable_start()->mutable_id()->set_number(1);
+  directive.mutable_start()->set_world_size(2);
+  Give(directive);
+  ASSERT_EQ(Spawned().size(), 1u);
+  EXPECT_EQ(Spawned()[0].head_start, kRankZeroHeadStart);
+}
+
+TEST_F(PreloadingTest, AloneItHasNone) {
+  BeginWith({"torch"}, false);
+  core_->OnOffer(now_, 1234, &effects_);
+  core_->OnPreload(now_, {.kind = PreloadNews::kReady}, &effects_);
+  v1::HostDirective directive = Directive();
+  directive.mutable_start()->mutable_id()->set_number(1);
+  directive.mutable_start()->set_world_size(1);
+  Give(directive);
+  ASSERT_EQ(Spawned().size(), 1u);
+  EXPECT_EQ(Spawned()[0].head_start, absl::ZeroDuration());
+}
+
 TEST_F(PreloadingTest, ItImportsOnlyOnceTheNodeIsFit) {
   BeginWith({"torch"}, true);
   EXPECT_TRUE(AllOf<StartPreloader>(effects_).empty()) << "a setup may install what is imported";
