@@ -46,8 +46,8 @@ class Confined(ContainerTest):
         output = self.trains(*STRICT, options=("-t", "3"))
         self.assertIn("warning", output)
 
-    def test_three_strict_containers_lose_one(self):
-        job = self.job(engine.training(), [f"/examples/{SCRIPT}", *TRAINING, *GATE], run=STRICT)
+    def three_lose_one(self, options=()):
+        job = self.job(engine.training(), [f"/examples/{SCRIPT}", *TRAINING, *GATE], options=options, run=STRICT)
         job.start_all()
         job.wait_for_gate()
         job.nodes[2].do("kill")
@@ -55,6 +55,15 @@ class Confined(ContainerTest):
         job.start(2)
         job.open_gate()
         self.assert_same_loss(job, SCRIPT)
+        return job
+
+    def test_three_strict_containers_lose_one(self):
+        self.three_lose_one()
+
+    def test_three_strict_containers_lose_one_with_preloaded_workers(self):
+        for node in self.three_lose_one(("--preload", "json,socket")).all_nodes:
+            self.assertIn("--preload: imported json, socket", node.text())
+            self.assertNotIn("start normally", node.text())
 
 
 class BaseImages(ContainerTest):

@@ -70,9 +70,10 @@ class Preload(ClusterTest):
         return {**cluster.plain_environment(), "PYTHONPATH": str(self.folder / "modules"),
                 "PYTHONDONTWRITEBYTECODE": "1", **more}
 
-    def start(self, script, preload, *options, nproc=1, environment=None, arguments=(), python=sys.executable):
+    def start(self, script, preload, *options, nproc=1, environment=None, arguments=(), python=sys.executable,
+              launcher=(str(cluster.BINARY), "run")):
         path = self.write("work/script.py", script)
-        command = [str(cluster.BINARY), "run", "--nproc-per-node", str(nproc), "--python", python,
+        command = [*launcher, "--nproc-per-node", str(nproc), "--python", python,
                    "--preload", preload, *options, str(path), *arguments]
         node = cluster.Node("node", command, {**self.environment(), **(environment or {})}, self.folder,
                             cwd=self.folder / "work")
@@ -152,6 +153,19 @@ class Preload(ClusterTest):
         node = self.run_job(SAY + "import loud; say('worker')", "loud", nproc=2)
         wait_until("both lines", lambda: node.said("preload: it says") and node.said("preload: it warns"))
         self.assertEqual(["worker"] * 2, node.out().splitlines())
+
+    def test_nodes_of_muster_local_have_one_each(self):
+        node = self.run_job(SAY + "import sys; say(os.environ['RANK'], 'json' in sys.modules)", "json", nproc=2,
+                            launcher=(str(cluster.BINARY), "local", "--nodes", "2"))
+        self.assertEqual(["0 True", "1 True", "2 True", "3 True"],
+                         sorted(line.split("] ")[-1] for line in node.out().splitlines()), node.out())
+        self.assertEqual(["json", "json"], node.said(IMPORTED))
+
+    def test_a_link_named_torchrun_knows_it(self):
+        link = self.folder / "torchrun"
+        link.symlink_to(cluster.BINARY)
+        node = self.run_job(SAY + "import sys; say('json' in sys.modules)", "json", nproc=2, launcher=(str(link),))
+        self.assertEqual("True\nTrue\n", node.out())
 
     def test_in_several_nodes_each_has_its_own(self):
         job = self.cluster(2, options=["--python", sys.executable, "--preload", "json"], nproc=2)
