@@ -89,9 +89,11 @@ bool Closing::OutOfTime() {
 
 NoteSubject Closing::RootCause() const {
   NoteSubject subject{.event = events::kFailureReport};
-  if (!end_.verdict || !end_.verdict->has_root_cause()) return subject;
-  subject.rank = end_.verdict->root_cause().rank();
-  subject.node_rank = end_.verdict->root_cause().node_rank();
+  const bool is_judged = end_.verdict && end_.verdict->has_root_cause();
+  if (!is_judged && !end_.own_failure) return subject;
+  const v1::Failure& cause = is_judged ? end_.verdict->root_cause() : *end_.own_failure;
+  subject.rank = cause.rank();
+  subject.node_rank = cause.node_rank();
   return subject;
 }
 

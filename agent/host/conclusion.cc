@@ -31,6 +31,7 @@ void Conclusion::Begin(const Finish& finish) {
   job_.verdict = finish.verdict;
   job_.last = finish.last;
   job_.restarts = finish.restarts;
+  job_.own_failure = finish.own_failure;
   job_.tells_all = finish.tells_all;
   job_.ended = absl::Now();
   TakeLastCommand(finish.last_command);

@@ -308,6 +308,21 @@ class Preload(ClusterTest):
     def test_a_module_that_ends_the_interpreter(self):
         self.check_left_out("raise SystemExit(3)", "cannot be imported: SystemExit: 3", script="say('worker')")
 
+    def test_a_module_that_replaces_what_a_fork_needs(self):
+        self.write("modules/bad.py", "import atexit\natexit.register = None")
+        node = self.run_job(SAY + "say('worker')", "bad", nproc=2)
+        self.assertEqual("worker\n" * 2, node.out())
+        self.assertRegex(node.said(OFF)[0], "no worker can be made of it: TypeError: 'NoneType' object is not callable")
+
+    def test_a_fork_that_cannot_become_a_worker_ends_preloading(self):
+        """In the rehearsal it could."""
+        self.write("modules/bad.py", "import atexit, os\nreal = atexit.register\ndef register(function):\n"
+                                     "    if 'RANK' in os.environ: raise OSError(28, 'no')\n    real(function)\n"
+                                     "atexit.register = register")
+        node = self.run_job(SAY + "say('worker')", "bad", "--max-restarts", "1", "--restart-delay", "0")
+        self.assertEqual("worker\n", node.out())
+        self.assertIn("from the preloaded modules", node.said(OFF)[0])
+
     def test_a_module_that_is_not_there(self):
         node = self.run_job("print('worker')", "nowhere_to_be_found")
         self.assertEqual("worker\n", node.out())

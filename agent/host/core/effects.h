@@ -125,6 +125,7 @@ struct Finish {
   bool tells_all = true;        // of the verdict to people: see PrintsWholeReport
   LastCommand last_command = LastCommand::kNone;
   Restarts restarts = {};
+  std::optional<v1::Failure> own_failure = {};  // of this node in its last round, if nobody has judged it
 };
 // Another request to end came after Finish: the host waits only briefly for the readers of its output.
 struct HurryFinish {

@@ -484,6 +484,7 @@ void HostCore::WatchEnd(BootTime now, Effects* out) {
   if (agent_.attached()) out->push_back(KillAgent{});
   Finish finish = exit_.MakeFinish(departure_.leave(), memory_.last());
   finish.restarts = history_.restarts();
+  if (!finish.verdict) finish.own_failure = round_.cause();
   out->push_back(std::move(finish));
 }
 

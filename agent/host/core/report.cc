@@ -174,6 +174,16 @@ std::string Dump(const Json& json, JsonLayout layout) {
   return json.dump(layout == JsonLayout::kIndented ? 2 : -1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+// Whether a worker of this node failed and no coordinator has said what follows from it.
+bool HasOwnFailure(const JobEnd& end) { return !end.verdict && end.own_failure; }
+
+std::string OwnFailureReport(const JobEnd& end) {
+  const std::string border(kMaxRule, '=');
+  return absl::StrCat(border, "\n", OneLine(end.program),
+                      ": a worker of this node had failed, which no coordinator has judged\n",
+                      Block(0, *end.own_failure, end.zone), border, "\n");
+}
+
 }  // namespace
 
 int SignedExitCode(const v1::Failure& failure) {
@@ -197,6 +207,7 @@ std::string Printable(const std::string& text) {
 }
 
 std::string FailureReport(const JobEnd& end) {
+  if (HasOwnFailure(end)) return OwnFailureReport(end);
   if (!HasFailedWorker(end)) return "";
   const v1::Verdict& verdict = *end.verdict;
   const std::string title = absl::StrCat(OneLine(end.program), " FAILED");
@@ -266,6 +277,7 @@ std::string ReportJson(const JobEnd& end, JsonLayout layout) {
   }
   json["other_failures"] = others;
   json["more_failures"] = failed ? end.verdict->more_failures() : 0;
+  json["own_failure"] = HasOwnFailure(end) ? FailureObject(*end.own_failure) : Json();
   return Dump(json, layout);
 }
 
@@ -285,8 +297,9 @@ std::string ErrorFileJson(const JobEnd& end) {
 
 std::string TerminationMessage(const JobEnd& end, size_t max_bytes) {
   std::string text = absl::StrCat("exit code ", end.exit_code, " (", end.origin, "): ", end.reason, "\n");
-  if (HasFailedWorker(end)) {
-    const v1::Failure& cause = end.verdict->root_cause();
+  if (HasFailedWorker(end) || HasOwnFailure(end)) {
+    const v1::Failure& cause = HasOwnFailure(end) ? *end.own_failure : end.verdict->root_cause();
+    if (HasOwnFailure(end)) absl::StrAppend(&text, "a worker of this node had failed: ");
     absl::StrAppend(&text, "rank ", cause.rank(), " (local_rank: ", cause.local_rank(), ") on ", cause.host(),
                     " (node ", cause.node_rank(), "), exitcode ", ExitText(cause), ", ", TimeText(cause, end.zone),
                     "\n");

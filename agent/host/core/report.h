@@ -21,6 +21,9 @@ struct JobEnd {
   std::string origin;  // "worker" or "muster"
   std::string reason;
   std::optional<v1::Verdict> verdict;
+  // Without a verdict: of this node's worker that failed first in its last round. It may be the cause of the end,
+  // or come from it: workers fail, too, because the primary is lost.
+  std::optional<v1::Failure> own_failure;
   v1::Round last;     // the latest round that this node knows; without an id: none
   Restarts restarts;  // of this node
   // The verdict names this node as the one that ends the job, or names none; or this node has served the
@@ -39,7 +42,7 @@ struct JobEnd {
   absl::TimeZone zone;  // of times in texts for people
 };
 
-// Several lines, each with a newline; empty if no failed worker ended the job.
+// Several lines, each with a newline; empty if no worker failed, as far as this node knows.
 std::string FailureReport(const JobEnd& end);
 
 // Which nodes of a job print the whole report (--report-on).

@@ -759,13 +759,8 @@ def become_worker(spec, middle, preloaded, name):
     step = STEP_PRELOAD
     try:
         set_name(name)
-        set_environment(spec.environment, preloaded.changes)
         set_arguments(spec.arguments)
-        for source, target in ((spec.stdin, 0), (spec.stdout, 1), (spec.stderr, 2)):
-            os.dup2(source, target)
-            os.close(source)
-        renew_streams()
-        renew_identity()
+        renew(spec.environment, preloaded.changes, (spec.stdin, spec.stdout, spec.stderr))
         register_stack_dump(spec.stacks)
         watch_changes(preloaded)
         if spec.learn:
@@ -779,6 +774,35 @@ def become_worker(spec, middle, preloaded, name):
         os.close(spec.line)  # the host now knows that the script is about to run
     except BaseException as error:
         give_up(spec, step, error)
+
+
+def renew(environment, changes, standard):
+    """Of the interpreter, what differs between workers. standard: what become its descriptors 0 to 2."""
+    set_environment(environment, changes)
+    for target, source in enumerate(standard):
+        os.dup2(source, target)
+        os.close(source)
+    renew_streams()
+    renew_identity()
+
+
+def rehearse(changes):
+    """Raises RuntimeError if a fork cannot become a worker, because of what the modules have replaced."""
+    ours, theirs = os.pipe()
+    child = fork()
+    if child == 0:
+        try:
+            renew(dict(os.environ), changes, [os.open("/dev/null", os.O_RDWR) for _ in range(3)])
+        except BaseException as error:
+            os.write(theirs, describe(error).encode(errors="replace")[:MAX_MESSAGE])
+            os._exit(1)
+        os._exit(0)
+    os.close(theirs)
+    why = os.fsdecode(os.read(ours, MAX_MESSAGE))
+    os.close(ours)
+    reap(child)
+    if why:
+        raise RuntimeError("no worker can be made of it: " + why)
 
 
 def give_up(spec, step, error):
@@ -1039,6 +1063,7 @@ def main(host):
         os._exit(0)
     gc.collect()
     gc.freeze()
+    rehearse(preloaded.changes)
     host.tell("ready", "%.3f" % (time.monotonic() - began), str(own_memory()))
     spec, middle = serve(host, preloaded)
     become_worker(spec, middle, preloaded, name)

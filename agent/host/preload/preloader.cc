@@ -263,7 +263,12 @@ absl::StatusOr<std::vector<pid_t>> Preloader::Fork(const std::vector<Worker>& wo
     // them have died, ends. A worker that could not be watched has been killed: the exit that its round waits for
     // is reported here.
     const int status_fd = status_fds[i].Release();
-    const absl::Status adopted = spawner_->AdoptWorker(pid, status_fd, command_.file, workers[i].events);
+    Spawner::WorkerEvents events = workers[i].events;
+    events.failed = [this, failed = events.failed](int exit_code, const std::string& why) {
+      Tell({.kind = PreloadNews::kUnusable, .why = why});  // the next ones would fail in the same way
+      failed(exit_code, why);
+    };
+    const absl::Status adopted = spawner_->AdoptWorker(pid, status_fd, command_.file, events);
     if (adopted.ok()) {
       LetRun(status_fd, workers[i].delay);
     } else {

@@ -56,6 +56,32 @@ TEST_F(RetryingHostCoreTest, ALossExitsWithTheRetryableCode) {
   EXPECT_EQ(finish.reason, "told (69, reported as 134 so that the platform retries the job)");
 }
 
+TEST_F(RetryingHostCoreTest, AFailureThatNobodyHasJudgedIsTold) {
+  Run(1);
+  Exit(0, 3);
+  Exit(1, 0);
+  Swept("ValueError: x");
+  const Finish finish = EndedWith(69, "muster");
+  ASSERT_TRUE(finish.own_failure.has_value());
+  EXPECT_EQ(finish.own_failure->rank(), 2);
+  EXPECT_EQ(finish.own_failure->exit_code(), 3);
+  EXPECT_EQ(finish.own_failure->last_output(), "ValueError: x");
+}
+
+TEST_F(RetryingHostCoreTest, AVerdictTellsItsOwnCause) {
+  Run(1);
+  Exit(0, 3);
+  Exit(1, 0);
+  Swept();
+  v1::HostDirective directive = Directive();
+  directive.mutable_exit()->set_exit_code(3);
+  directive.mutable_exit()->set_origin("worker");
+  directive.mutable_exit()->mutable_verdict()->set_exit_code(3);
+  Give(directive);
+  Pass(kLeaveReportLimit + absl::Seconds(1), false);
+  EXPECT_FALSE(Took<Finish>().at(0).own_failure.has_value());
+}
+
 TEST_F(RetryingHostCoreTest, AWorkersOwnCodeIsKept) { EXPECT_EQ(EndedWith(69, "worker").exit_code, 69); }
 
 TEST_F(RetryingHostCoreTest, ACodeNotWorthARetryIsKept) { EXPECT_EQ(EndedWith(93, "muster").exit_code, 93); }

@@ -167,6 +167,39 @@ TEST(Report, ThereIsNoReportWithoutAFailedWorker) {
   }
 }
 
+// The primary was lost right after the failure.
+JobEnd WithoutAVerdict() {
+  JobEnd end = End();
+  end.exit_code = 69;
+  end.origin = "muster";
+  end.reason = "the primary is lost";
+  end.own_failure = end.verdict->root_cause();
+  end.verdict.reset();
+  end.own_failure->set_error_text("ValueError: x");
+  return end;
+}
+
+TEST(Report, AFailureThatNoCoordinatorHasJudgedIsShownAsSuch) {
+  const std::string text = FailureReport(WithoutAVerdict());
+  EXPECT_TRUE(Has(text, "train.py: a worker of this node had failed, which no coordinator has judged\n")) << text;
+  EXPECT_TRUE(Has(text, "  traceback : ValueError: x\n")) << text;
+  EXPECT_FALSE(Has(text, "Root Cause")) << text;
+  EXPECT_TRUE(PrintsWholeReport(WithoutAVerdict(), ReportOn::kConcerned));
+}
+
+TEST(ReportJson, HasAFailureThatNoCoordinatorHasJudged) {
+  const json report = json::parse(ReportJson(WithoutAVerdict()));
+  EXPECT_TRUE(report["root_cause"].is_null());
+  EXPECT_EQ(report["own_failure"]["rank"], 9);
+  EXPECT_TRUE(json::parse(ReportJson(End()))["own_failure"].is_null());
+}
+
+TEST(TerminationMessage, NamesAFailureThatNoCoordinatorHasJudged) {
+  const std::string text = TerminationMessage(WithoutAVerdict());
+  EXPECT_TRUE(Has(text, "the primary is lost\na worker of this node had failed: rank 9 ")) << text;
+  EXPECT_TRUE(Has(text, "ValueError: x")) << text;
+}
+
 TEST(ReportJson, HasResultReasonPlaceAndCounts) {
   JobEnd end = End();
   Cause(&end)->set_signal(9);
