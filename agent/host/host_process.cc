@@ -41,11 +41,12 @@ constexpr absl::Duration kMemoryPeriod = absl::Seconds(1);
 // Of the host: loop, signals, output, follower, /dev/null, port, agent, check, /proc, a lock, health.
 constexpr int kHostDescriptors = 27;
 constexpr int kDoorDescriptors =
-    static_cast<int>(kMaxVisitors) + 2;     // listener, visitors, and one that is refused
-constexpr int kWorkerDescriptors = 2;       // pidfd, status pipe
-constexpr int kPipedWorkerDescriptors = 6;  // the same, and both ends of two pipes or files
-constexpr int kPreloadDescriptors = 8;      // its pidfd, socket and output; a gate, a spec and their copies
-constexpr int kAgentDescriptors = 32;       // of an agent with gRPC, which inherits the host's limits
+    static_cast<int>(kMaxVisitors) + 2;      // listener, visitors, and one that is refused
+constexpr int kWorkerDescriptors = 2;        // pidfd, status pipe
+constexpr int kPipedWorkerDescriptors = 6;   // the same, and both ends of two pipes or files
+constexpr int kPreloadDescriptors = 8;       // its pidfd, socket and output; a gate, a spec and their copies
+constexpr int kForkedWorkerDescriptors = 2;  // its file for stacks; for a moment a copy of its status socket
+constexpr int kAgentDescriptors = 32;        // of an agent with gRPC, which inherits the host's limits
 
 }  // namespace
 
@@ -356,7 +357,8 @@ class HostProcess {
 int LeastDescriptors(const LaunchPlan& plan, bool single_node) {
   const bool untouched =
       !plan.output.prefix_all && plan.output.piped == Streams::kNone && !plan.output.writes_files();
-  const int for_each = untouched ? kWorkerDescriptors : kPipedWorkerDescriptors;
+  const int for_each =
+      (untouched ? kWorkerDescriptors : kPipedWorkerDescriptors) + (plan.preloads ? kForkedWorkerDescriptors : 0);
   const int own = kHostDescriptors + (plan.socket ? kDoorDescriptors : 0) +
                   (plan.preloads ? kPreloadDescriptors : 0) + static_cast<int>(plan.argv.size()) * for_each;
   return std::max(own, single_node ? 0 : kAgentDescriptors);

@@ -1,9 +1,8 @@
 #include "base/picture/faulthandler.h"
 
-#include <algorithm>
 #include <string>
+#include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
@@ -13,25 +12,9 @@
 namespace muster {
 namespace {
 
-constexpr absl::string_view kMostRecentFirst = " (most recent call first):";
-constexpr absl::string_view kWriter = "Current thread ";
-constexpr absl::string_view kOther = "Thread ";
+constexpr absl::string_view kHeader = "Stack (most recent call first):";
 
 std::string Text(absl::string_view text) { return ToUtf8({text.data(), text.size()}, kMaxFrameText); }
-
-// `Thread 0x00007f3a2c000700 [pin memory] (most recent call first):`. The name is given from 3.14 on.
-bool ParseThread(absl::string_view line, PythonThread* thread) {
-  if (!absl::ConsumeSuffix(&line, kMostRecentFirst)) return false;
-  thread->is_main = absl::ConsumePrefix(&line, kWriter);
-  if (!thread->is_main && !absl::ConsumePrefix(&line, kOther)) return false;
-  const size_t name = line.find(" [");
-  if (name != absl::string_view::npos && absl::ConsumeSuffix(&line, "]")) {
-    thread->name = Text(line.substr(name + 2));
-  } else {
-    thread->name = thread->is_main ? "MainThread" : Text(line.substr(0, line.find(' ')));
-  }
-  return true;
-}
 
 // `  File "/j/train.py", line 88 in step`. The name of a file may itself have quotes, which are not escaped.
 bool ParseFrame(absl::string_view line, Frame* frame) {
@@ -54,19 +37,14 @@ bool ParseFrame(absl::string_view line, Frame* frame) {
 absl::StatusOr<std::vector<PythonThread>> ParseFaulthandler(std::string_view text) {
   std::vector<PythonThread> threads;
   for (const absl::string_view line : absl::StrSplit(AsAbsl(text), '\n')) {
-    PythonThread thread;
     Frame frame;
-    if (ParseThread(line, &thread)) {
-      threads.push_back(std::move(thread));
-    } else if (!threads.empty() && threads.back().frames.size() < kMaxFrames && ParseFrame(line, &frame)) {
-      threads.back().frames.push_back(std::move(frame));
+    if (line == kHeader) {
+      threads = {{.name = "MainThread", .is_main = true, .frames = {}}};
+    } else if (!threads.empty() && threads[0].frames.size() < kMaxFrames && ParseFrame(line, &frame)) {
+      threads[0].frames.push_back(std::move(frame));
     }
   }
-  std::stable_partition(threads.begin(), threads.end(), [](const PythonThread& each) { return each.is_main; });
-  if (threads.empty() || !threads.front().is_main) {
-    return absl::InvalidArgumentError("without the thread that wrote it");
-  }
-  if (threads.size() > kMaxPythonThreads) threads.resize(kMaxPythonThreads);
+  if (threads.empty()) return absl::InvalidArgumentError("no stack");
   return threads;
 }
 

@@ -1,4 +1,5 @@
-// Reads the stacks that Python's faulthandler writes, as of CPython 3.9 to 3.14. Pure.
+// Reads the stack that Python's faulthandler writes of the thread that got its signal, as of CPython 3.9 to 3.14.
+// Pure.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +11,10 @@
 
 namespace muster {
 
-// It names at most 100 threads and 100 frames of each, in texts of at most 500 characters.
-inline constexpr size_t kMaxFaulthandlerBytes = 16 << 20;
+// It names at most 100 frames, in texts of at most 500 characters.
+inline constexpr size_t kMaxFaulthandlerBytes = 256 * 1024;
 
-// The thread that wrote it first, which is the main one if the signal was sent to that; others in their order, at
-// most kMaxPythonThreads. InvalidArgument: it is not such a text, or its writer is not among the threads: then it
-// is not complete.
+// One thread, the main one. Of several texts the last. InvalidArgument: it is no such text.
 absl::StatusOr<std::vector<PythonThread>> ParseFaulthandler(std::string_view text);
 
 }  // namespace muster

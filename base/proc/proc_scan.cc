@@ -192,9 +192,9 @@ bool HandlesSignal(pid_t pid, int signal) {
   return blocks || HasSignal(*status, {"SigCgt"}, signal);
 }
 
-bool CatchesSignal(pid_t pid, int signal) {
+bool TakesSignal(pid_t pid, int signal) {
   const auto status = ReadFile(ProcPath(pid, "status"));
-  return status.ok() && HasSignal(*status, {"SigCgt"}, signal);
+  return status.ok() && HasSignal(*status, {"SigCgt"}, signal) && !HasSignal(*status, {"SigBlk"}, signal);
 }
 
 absl::Status ForEachProcess(const std::function<void(pid_t)>& visit) {

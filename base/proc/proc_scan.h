@@ -57,8 +57,8 @@ bool HasEndedSince(const ProcessInfo& seen);
 // Whether the process handles this signal itself: it catches the signal, or its first thread blocks it but not all
 // signals (for sigwait or a signalfd). Also false if it cannot be read. Needs no lock of the process's memory.
 bool HandlesSignal(pid_t pid, int signal);
-// Whether it catches the signal, as HandlesSignal() without what is blocked.
-bool CatchesSignal(pid_t pid, int signal);
+// Whether it catches the signal, and its first thread does not block it. False also if it cannot be read.
+bool TakesSignal(pid_t pid, int signal);
 
 // Calls visit() for every visible process. An error: not all could be listed, for example without descriptors.
 absl::Status ForEachProcess(const std::function<void(pid_t)>& visit);

@@ -90,6 +90,11 @@ class Preload(ClusterTest):
         self.assertEqual(code, node.exit_code(), node.err())
         return node
 
+    def assert_forked(self, node):
+        """No round has started normally."""
+        self.assertTrue(node.said(IMPORTED), node.err())
+        self.assertEqual([], node.said("start normally"))
+
     def preloader(self, node):
         """The pid of the preloading Python; None: there is none now."""
         found = [pid for pid in cluster.children(node.process.pid) if cluster.is_preloader(pid) and cluster.is_alive(pid)]
@@ -132,6 +137,7 @@ class Preload(ClusterTest):
             self.assertEqual([str(rank), str(rank)], [global_rank, local_rank])
             self.assertEqual([f"--local-rank={rank}", str(rank), "end"], argv)
             self.assertEqual(argv, [text for text in shown if text])
+        self.assert_forked(node)
 
     def test_a_module_of_the_script_is_as_it_is_on_disk_in_each_round(self):
         self.write("work/own.py", "x = 0")
@@ -139,6 +145,7 @@ class Preload(ClusterTest):
                   "open('own.py', 'w').write('x = %d' % (n + 1))\nsys.exit(0 if n == 2 else 3)")
         node = self.run_job(script, "json", "--max-restarts", "2", "--restart-delay", "0")
         self.assertEqual("0\n1\n2\n", node.out())
+        self.assert_forked(node)
 
     def test_workers_draw_different_random_numbers(self):
         node = self.run_job(SAY + "import random, multiprocessing\n"
@@ -147,6 +154,7 @@ class Preload(ClusterTest):
         lines = node.out().splitlines()
         self.assertEqual(3, len({line.split()[0] for line in lines}), lines)
         self.assertEqual(3, len({line.split()[1] for line in lines}), lines)
+        self.assert_forked(node)
 
     def test_what_is_printed_at_the_import_is_shown_once(self):
         self.write("modules/loud.py", "print('it says'); import sys; print('it warns', file=sys.stderr)")
@@ -231,6 +239,20 @@ class Preload(ClusterTest):
 
     def test_a_module_that_changes_the_folder(self):
         self.check_left_out("import os\nos.chdir('/')", "changes the working directory")
+
+    def test_a_module_that_makes_a_lock_for_processes(self):
+        self.check_left_out("import multiprocessing\nlock = multiprocessing.get_context('fork').Lock()",
+                            r"shares memory with its forks")
+
+    def test_a_module_that_makes_a_temporary_folder(self):
+        self.check_left_out("import tempfile\nfolder = tempfile.TemporaryDirectory()",
+                            r"makes a temporary folder \(in bad\)")
+
+    def test_a_sitecustomize_that_reads_a_rank_is_blamed_itself(self):
+        self.write("modules/sitecustomize.py", "import os\nrank = os.environ.get('RANK')")
+        node = self.run_job(SAY + "import sys; say(sys.modules['sitecustomize'].rank)", "json", nproc=2)
+        self.assertEqual(["0", "1"], sorted(node.out().splitlines()))
+        self.assertEqual(["the start of this Python (sitecustomize) reads RANK (in sitecustomize)"], node.said(OFF))
 
     def test_a_module_that_keeps_its_pid(self):
         self.check_left_out("import os\nPID = os.getpid()", r"keeps its process's pid \(in bad\)")
@@ -360,6 +382,18 @@ class Preload(ClusterTest):
         self.assertEqual("None\n", node.out())
         self.assertEqual(["SETTING"], node.said("muster: the script changes (\\S+), but"))
 
+    def test_an_installed_helper_that_sets_a_variable_too_late_is_named_too(self):
+        """What it sets while it is imported is set at the same time in a fresh worker."""
+        self.write("modules/reads.py", "import os\nx = os.environ.get('LATE'), os.environ.get('SAME')\n"
+                                       "y = os.environ.get('EARLY')")
+        packages = self.folder / "modules/site-packages"
+        packages.mkdir()
+        (packages / "helper.py").write_text("import os\nos.environ['EARLY'] = '1'\n"
+                                            "def load(name, value): os.environ[name] = value\n")
+        node = self.run_job("import helper\nhelper.load('LA' + 'TE', '1')\nhelper.load('SA' + 'ME', 'x')", "reads",
+                            environment={"SAME": "x", "PYTHONPATH": f"{self.folder / 'modules'}:{packages}"})
+        self.assertEqual(["LATE"], node.said("muster: the script changes (\\S+), but"))
+
     @unittest.skipUnless(VENV.exists(), "needs numpy")
     def test_a_variable_of_native_libraries_that_is_set_too_late_is_named(self):
         node = self.run_job("import os\nos.environ['OMP_' + 'X'] = '1'", "numpy", python=str(VENV))
@@ -430,6 +464,13 @@ class Preload(ClusterTest):
         node = self.run_job("import twice; print(twice.x)", "twice")
         self.assertEqual("own\n", node.out())
         self.assertEqual(["the script's folder has a module twice of its own"], node.said(OFF))
+
+    def test_a_module_of_the_scripts_folder_that_a_preloaded_one_has_looked_for_in_vain(self):
+        self.write("modules/looks.py", "try: import extra\nexcept ImportError: extra = None")
+        self.write("work/extra.py", "")
+        node = self.run_job(SAY + "import looks; say(looks.extra is not None)", "looks")
+        self.assertEqual("True\n", node.out())
+        self.assertEqual(["the script's folder has a module extra of its own"], node.said(OFF))
 
     def test_a_file_that_has_changed_since(self):
         module = self.write("modules/changes.py", "x = 0")
@@ -549,7 +590,9 @@ class Preload(ClusterTest):
         script = (SAY + "import time\nnow = time.clock_gettime(time.CLOCK_BOOTTIME)\n"
                   "began = int(open('/proc/self/stat').read().rsplit(')', 1)[1].split()[19]) / os.sysconf('SC_CLK_TCK')\n"
                   "say(os.environ['RANK'], now - began)")
-        ran = dict(line.split() for line in self.run_job(script, "json", nproc=3).out().splitlines())
+        node = self.run_job(script, "json", nproc=3)
+        self.assert_forked(node)
+        ran = dict(line.split() for line in node.out().splitlines())
         self.assertGreaterEqual(float(ran["1"]), 0.04)
         self.assertGreaterEqual(float(ran["2"]), 0.04)
 
@@ -560,6 +603,7 @@ class Preload(ClusterTest):
             fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
             self.assertEqual(node.process.pid, int(fields[1]), "its parent")
             self.assertEqual([pid, pid], [int(fields[2]), int(fields[3])], "its group and session")
+        self.assert_forked(node)
         self.open_gate()
         self.assertEqual(0, node.exit_code(), node.err())
 

@@ -11,6 +11,8 @@ namespace muster::host {
 namespace {
 
 constexpr size_t kMaxNamed = 4;  // modules named in one line
+constexpr char kHasEnded[] = "has ended";
+constexpr char kWasEnded[] = "was ended";
 constexpr int64_t kMiB = 1024 * 1024;
 
 std::string Named(const std::vector<std::string>& modules) {
@@ -54,7 +56,8 @@ bool Preload::OnTick(BootTime now, Effects* out) {
   if (state_ == State::kPausing && now >= retry_at_) Start(now, out);
   if (state_ == State::kStarting && now - started_at_ >= kPreloadLimit) {
     out->push_back(StopPreloader{});
-    return OnEnded(now, absl::StrCat("its import took over ", absl::FormatDuration(kPreloadLimit)), out);
+    return OnEnded(now, kWasEnded, absl::StrCat("its import took over ", absl::FormatDuration(kPreloadLimit)),
+                   out);
   }
   if (now >= learned_at_) {
     keeps_ = true;
@@ -77,7 +80,7 @@ bool Preload::OnNews(BootTime now, const PreloadNews& news, Effects* out) {
     case PreloadNews::kUnsafe:
       return OnUnsafe(now, news, out);
     case PreloadNews::kEnded:
-      return OnEnded(now, news.why, out);
+      return OnEnded(now, kHasEnded, news.why, out);
     case PreloadNews::kForked:
       OnForked(now);
       return false;
@@ -94,7 +97,7 @@ bool Preload::OnNews(BootTime now, const PreloadNews& news, Effects* out) {
       return false;
     case PreloadNews::kFailed:
       out->push_back(StopPreloader{});
-      return OnEnded(now, news.why, out);
+      return OnEnded(now, kWasEnded, news.why, out);
     case PreloadNews::kUnusable:
     case PreloadNews::kRefused:
       break;
@@ -157,14 +160,14 @@ void Preload::OnRoundOver(bool succeeded, Effects* out) {
   out->push_back(ReadLearned{});
 }
 
-bool Preload::OnEnded(BootTime now, const std::string& how, Effects* out) {
+bool Preload::OnEnded(BootTime now, const std::string& how, const std::string& why, Effects* out) {
   if (state_ == State::kPausing) return false;
   if (++deaths_ > kMaxPreloadDeaths) {
-    return GiveUp(absl::StrCat("the preloading Python has ended ", deaths_, " times (", how, ")"), out);
+    return GiveUp(absl::StrCat("the preloading Python ", how, " ", deaths_, " times (", why, ")"), out);
   }
   const absl::Duration pause = kPreloadRetry * (1 << (deaths_ - 1));
   Say(Severity::kWarning,
-      absl::StrCat("--preload: the preloading Python has ended (", how, "); the next one starts in ",
+      absl::StrCat("--preload: the preloading Python ", how, " (", why, "); the next one starts in ",
                    absl::FormatDuration(pause), ", until it is ready workers start normally"),
       out);
   state_ = State::kPausing;

@@ -85,7 +85,8 @@ class Preload {
   void OnForked(BootTime now);
   void OnLearned(BootTime now, const std::vector<std::string>& names, Effects* out);
   void LeaveOut(const std::string& module);
-  bool OnEnded(BootTime now, const std::string& how, Effects* out);
+  // how: "has ended" or "was ended".
+  bool OnEnded(BootTime now, const std::string& how, const std::string& why, Effects* out);
   bool GiveUp(const std::string& why, Effects* out);
   bool StopHolding();
 

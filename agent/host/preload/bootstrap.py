@@ -18,8 +18,8 @@ interpreter's own work, and no frame of muster is on the stack.
 The host knows each pid before it becomes the worker's parent, so no exit code can be lost. Without the host's word a
 worker ends: the host becomes the parent of any orphan, also of one that it has given up.
 
-Only modules that are built in, or that each Python has loaded by now, are imported here: what is loaded here is
-loaded in every worker. CPython 3.9 or later; older ones are told apart by the host's probe.
+Few modules are imported here, of the interpreter's own in C: what is loaded here is loaded in every worker. CPython
+3.9 or later; older ones are told apart by the host's probe.
 """
 
 import os
@@ -49,7 +49,7 @@ REPARENT_LIMIT_S = 10.0  # from the middle's permission to exit to its exit
 REPARENT_POLL_S = 0.0002
 MAX_LEARNED = 10_000  # modules
 NAME = "muster-preload"  # for `ps` and `top`, in place of "python"
-# As in watch/stack_dump: with this signal faulthandler writes the stacks of all threads into a file of the host's.
+# As in watch/stack_dump: with this signal faulthandler writes the stack of the main thread into a file of the host's.
 STACKS_SIGNAL = _signal.SIGRTMAX - 2
 STACKS_FD = 1000
 PR_SET_PDEATHSIG = 1
@@ -61,7 +61,7 @@ STEP_PARENT_DEATH, STEP_CPUS, STEP_PRELOAD = 2, 5, 6
 READ_BY_LIBRARIES = ("OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "GOTO_", "BLIS_", "LD_", "MALLOC_", "GLIBC_")
 
 # As they are before a module may have replaced them.
-fork, waitpid = os.fork, os.waitpid
+fork, waitpid, getpid = os.fork, os.waitpid, os.getpid
 
 # Modules that look through all variables for some of their own, none of which is of a worker.
 LOOK_FOR_THEIR_OWN = ("tqdm.utils",)
@@ -157,20 +157,20 @@ class EnvironmentWatch:
                 watch.argv_read = watch.argv_read or reader()
                 return super().__contains__(argument)
 
-        def getpid():
+        def watched_getpid():
             watch.pid_asked.add(reader())
             watch._pid_asks += 1
             return self._getpid()
 
         os.environ.__class__ = os.environb.__class__ = Watched
         self._argv, sys.argv = sys.argv, Arguments(sys.argv)
-        self._getpid, os.getpid = os.getpid, getpid
+        self._getpid, os.getpid = os.getpid, watched_getpid
 
     def end(self):
         os.environ.__class__ = os.environb.__class__ = self._class
-        watched, sys.argv = sys.argv, self._argv
-        if list(watched) != self._argv:
-            sys.argv[:] = list(watched)
+        watched, sys.argv = list.__getitem__(sys.argv, slice(None)), self._argv
+        if watched != self._argv:
+            sys.argv[:] = watched
         replaced, os.getpid = os.getpid, self._getpid
         for module in list(sys.modules.values()):
             if getattr(module, "__dict__", {}).get("getpid") is replaced:
@@ -201,11 +201,11 @@ class EnvironmentWatch:
         return changed
 
 
-PASSED_OVER = ("os", "collections.abc", "posixpath")
+PASSED_OVER = ("os", "collections.abc", "posixpath", "tempfile")
 
 
 def caller():
-    """The names of the module whose code runs: of the nearest frame that is not part of os or of this file."""
+    """The names of the module whose code runs: of the nearest frame that is none of these, or of this file."""
     frame = sys._getframe(1)
     while frame is not None:
         if frame.f_globals.get("__name__") not in PASSED_OVER and frame.f_globals is not globals():
@@ -228,12 +228,15 @@ class ProcessState:
         self.umask = umask()
         self.descriptors = ("0", "1", "2", str(CONTROL_FD))
         self.streams = streams()
+        self.shared_memory = shared_memory()
 
     def why_unsafe(self):
         """What is not as it must be, as the end of a sentence; empty: nothing."""
         for descriptor, leads_to in descriptors().items():
             if descriptor not in self.descriptors:
                 return "keeps a descriptor open (%s)" % leads_to
+        if shared_memory() != self.shared_memory:
+            return "shares memory with its forks (a lock for processes, say)"
         if threads() > 1 and threads_survive_a_fork():
             return "starts a thread"
         if has_children():
@@ -280,22 +283,30 @@ def descriptors():
     return found
 
 
+def shared_memory():
+    """Mappings that a fork would write to together with this process."""
+    maps = os.fsdecode(read_file("/proc/self/maps"))
+    return {line for line in maps.splitlines() if line.partition(" ")[2][:4] in ("rw-s", "-w-s")}
+
+
 def threads():
     return len(os.listdir("/proc/self/task"))
 
 
 def keeper_of_pid(modules):
     """The first of these modules that would still have this process's pid after a fork; empty: none."""
-    pid = os.getpid()
+    pid = getpid()
     ours, theirs = os.pipe()
     child = fork()
     if child == 0:
-        for name in sorted(modules):
-            values = list(getattr(sys.modules.get(name), "__dict__", {}).values())
-            if any(shows(value, pid) for value in values):
-                os.write(theirs, os.fsencode(name))
-                break
-        os._exit(0)
+        try:
+            for name in sorted(modules):
+                values = list(getattr(sys.modules.get(name), "__dict__", {}).values())
+                if any(shows(value, pid) for value in values):
+                    os.write(theirs, os.fsencode(name))
+                    break
+        finally:
+            os._exit(0)
     os.close(theirs)
     found = os.fsdecode(os.read(ours, MAX_MESSAGE))
     os.close(ours)
@@ -356,33 +367,37 @@ def mark_of(path):
 
 
 class LoadedFiles:
-    """The files of the modules that were imported here, since `began` (as time.time_ns())."""
+    """The files of the modules that were imported here."""
 
-    def __init__(self, loaded_before, began):
-        now = time.time_ns()
+    def __init__(self, loaded_before, looked_for):
+        """looked_for: first parts of the names that were looked for, whether they were found or not."""
         self._marks = {}
         self._packages = {}  # first part of a module's name: its file
+        # Those of Python's own start are looked for before the script's folder is searched.
+        self._missed = {name for name in looked_for if name not in (*sys.modules, "sitecustomize", "usercustomize")}
         for name, module in list(sys.modules.items()):
             if name in loaded_before:
                 continue
             origin = origin_of(module)
             if origin is not None:
                 mark = mark_of(origin)
-                # What was written meanwhile may have been read before that.
-                is_older = mark is not None and not began <= mark[0] <= now
-                self._marks[origin] = mark if is_older else None
+                if mark is not None:  # else it is part of an archive, or was made for this import only
+                    self._marks[origin] = mark
                 if "." not in name:
                     self._packages[name] = origin
 
     def changed(self):
         """A file that is not as it was when it was imported."""
         for path, mark in self._marks.items():
-            if mark is None or mark_of(path) != mark:
+            if mark_of(path) != mark:
                 return path
         return None
 
     def shadowed_in(self, folder):
-        """A module of which the script's folder has one of the same name: the script would import its own."""
+        """A module of which the script's folder has one of the same name: the script would import its own.
+
+        Also if there was none here: whoever looked for it would have found that one.
+        """
         try:
             names = os.listdir(folder)
         except OSError:
@@ -390,14 +405,16 @@ class LoadedFiles:
         for name in names:
             module = name.partition(".")[0]
             known = self._packages.get(module)
-            if known is None:
+            if known is None and module not in self._missed:
                 continue
             path = os.path.join(folder, name)
             if os.path.isdir(path):
+                if known is None:
+                    return module  # a folder without __init__.py can be imported, too
                 path = os.path.join(path, "__init__.py")
             elif not name.endswith((".py", ".pyc", ".so")):
                 continue
-            if os.path.exists(path) and not os.path.samefile(path, known):
+            if known is None or (os.path.exists(path) and not os.path.samefile(path, known)):
                 return module
         return None
 
@@ -475,6 +492,7 @@ class Preloaded:
 
     def __init__(self, count, watch, files, script, natives):
         self.count = count
+        self.at_interrupt = _signal.getsignal(_signal.SIGINT)  # None: not Python's
         self.natives = natives
         self.changes = watch.changes()
         self.before = watch.before
@@ -518,14 +536,13 @@ class Preloaded:
 
 def preload(modules, volatile, learned, given, watch):
     """Imports the modules in order. Raises Unsafe for the first that must not be."""
-    began = time.time_ns()
     loaded_before = set(sys.modules)
     natives_before = natives()
     state = ProcessState()
     why = state.why_unsafe()
     if why:
         raise Unsafe("the start of this Python (a file .pth, say)", why)
-    draws = RandomDraws()
+    imports = ImportWatch()
     # As it will be when the script runs: some modules ask whether there is a script.
     main = sys.modules["__main__"]
     script = Script()
@@ -534,6 +551,9 @@ def preload(modules, volatile, learned, given, watch):
     imported = 0
     watch.begin(given)
     own_sitecustomize()
+    why = watch.why_unsafe("", volatile) or state.why_unsafe() or imports.why_unsafe()
+    if why:
+        raise Unsafe("the start of this Python (sitecustomize)", why)
     for name in modules:
         if learned and not is_installed(name):
             continue
@@ -548,14 +568,15 @@ def preload(modules, volatile, learned, given, watch):
             imported += 1
         if len(sys.modules) == before and imported > 1:
             continue  # an earlier one has imported it
-        why = watch.why_unsafe(name, volatile) or state.why_unsafe() or draws.why_unsafe()
+        why = watch.why_unsafe(name, volatile) or state.why_unsafe() or imports.why_unsafe()
         if why:
             raise Unsafe(name, why)
     watch.end()
-    draws.end()
+    imports.end()
     if script.path:
         del main.__file__
-    return Preloaded(imported, watch, LoadedFiles(loaded_before, began), script, natives() - natives_before)
+    files = LoadedFiles(loaded_before, imports.looked_for)
+    return Preloaded(imported, watch, files, script, natives() - natives_before)
 
 
 def is_installed(name):
@@ -567,7 +588,7 @@ def is_installed(name):
     if parent and path is None:
         return False
     for finder in sys.meta_path:
-        spec = finder.find_spec(name, path)
+        spec = None if isinstance(finder, ImportWatch) else finder.find_spec(name, path)
         if spec is None:
             continue
         if spec.origin in ("built-in", "frozen"):
@@ -577,26 +598,34 @@ def is_installed(name):
 
 
 def installed_folders():
-    site = sys.modules["site"]
-    folders = [os.path.dirname(os.__file__)] + site.getsitepackages()
+    folders = [os.path.dirname(os.__file__)]
+    folders += [entry for entry in sys.path if os.path.basename(entry) in ("site-packages", "dist-packages")]
     return tuple(os.path.join(folder, "") for folder in folders)
 
 
-class RandomDraws:
-    """The generators of random, numpy and torch: each worker gets new ones, so nothing may be drawn or seeded here.
+class ImportWatch:
+    """A finder that finds nothing itself, but learns which modules are looked for, and looks at some after loading.
 
-    A finder that finds nothing itself, but learns the state of each generator right after its module is loaded.
+    The generators of random, numpy and torch: each worker gets new ones, so nothing may be drawn or seeded here.
+    tempfile: the first worker that ends would remove a temporary folder of all.
     """
 
     def __init__(self):
-        self._readers = {"random": self._random, "numpy.random": self._numpy, "torch": self._torch}
+        self.looked_for = set()  # first parts of names
+        self._folder_made = ""  # the module that has made one
+        self._readers = {"random": self._random, "numpy.random": self._numpy, "torch": self._torch,
+                         "tempfile": self._watch_folders}
         self._states = {name: read(sys.modules[name]) for name, read in self._readers.items() if name in sys.modules}
         sys.meta_path.insert(0, self)
 
     def end(self):
         sys.meta_path.remove(self)
+        tempfile = sys.modules.get("tempfile")
+        if tempfile is not None and "tempfile" in self._states:
+            tempfile.mkdtemp = self._states["tempfile"]
 
     def find_spec(self, name, path=None, target=None):
+        self.looked_for.add(name.partition(".")[0])
         if name not in self._readers or name in self._states:
             return None
         for finder in sys.meta_path:
@@ -620,11 +649,22 @@ class RandomDraws:
             pass  # not a loader of files
 
     def why_unsafe(self):
-        for name, read in self._readers.items():
-            module = sys.modules.get(name)
-            if module is not None and self._states.get(name) != read(module):
+        if self._folder_made:
+            return "makes a temporary folder (in %s)" % self._folder_made
+        for name, state in self._states.items():
+            if name != "tempfile" and state != self._readers[name](sys.modules[name]):
                 return "seeds the generator of %s, or draws from it" % name
         return ""
+
+    def _watch_folders(self, module):
+        real = module.mkdtemp
+
+        def mkdtemp(*args, **options):
+            self._folder_made = reader()
+            return real(*args, **options)
+
+        module.mkdtemp = mkdtemp
+        return real
 
     @staticmethod
     def _random(module):
@@ -699,6 +739,8 @@ def fork_workers(host, specs, gate):
     middle = os.getpid()
     mine = None
     pids = []
+    # Until the script runs Ctrl-C ends a worker, instead of this file.
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
     try:
         there, leads = os.pipe()
         for spec in specs:
@@ -722,7 +764,7 @@ def fork_workers(host, specs, gate):
     except OSError as error:
         if mine is None:
             end_all(pids)
-            host.tell("failed", "no process can be made: %s" % os.strerror(error.errno))
+            host.tell("failed", "no worker can be made: %s" % (error.strerror or error))
         os._exit(126)
     if mine is None:
         os._exit(0)
@@ -733,7 +775,7 @@ def let_go(host, gate, pids, there):
     """Tells the host about the workers once each leads its session, and waits until it knows them."""
     for _ in pids:
         if not os.read(there, 1):
-            raise OSError(errno.ESRCH, "a worker has ended at once")
+            raise OSError("one has ended at once")
     host.tell("forked", *[str(pid) for pid in pids])
     if not os.read(gate, 1):
         end_all(pids)
@@ -771,6 +813,8 @@ def become_worker(spec, middle, preloaded, name):
         step = STEP_PARENT_DEATH
         await_permission(spec.line)
         end_with_host(spec.host_pid, middle)
+        if preloaded.at_interrupt is not None:
+            _signal.signal(_signal.SIGINT, preloaded.at_interrupt)
         os.close(spec.line)  # the host now knows that the script is about to run
     except BaseException as error:
         give_up(spec, step, error)
@@ -931,7 +975,7 @@ def renew_identity():
 def watch_changes(preloaded):
     """Says it when the script sets a variable too late: a module has read it here, before the script began.
 
-    Code that is installed is not meant: it sets its variables in a fresh worker at the same time.
+    What an installed module sets while it is imported is not meant: a fresh worker sets it at the same time.
     """
     if preloaded.count == 0:
         return
@@ -941,17 +985,17 @@ def watch_changes(preloaded):
 
     def checked_putenv(name, value, /):
         putenv(name, value)
-        check(os.fsdecode(name))
+        check(os.fsdecode(name), os.fsdecode(value))
 
     def checked_unsetenv(name, /):
         unsetenv(name)
-        check(os.fsdecode(name))
+        check(os.fsdecode(name), None)
 
-    def check(text):
+    def check(text, new):
         read = preloaded.reads.get(text)
         if text in told or (read is None and not (preloaded.natives and text.startswith(READ_BY_LIBRARIES))):
             return
-        if str(caller().get("__file__", "<frozen>")).startswith(("<frozen>", *installed)):
+        if new == (read[0] if read else preloaded.before.get(text)) or is_import_of(installed):
             return
         told.add(text)
         who = read[1] if read else "a library"
@@ -964,6 +1008,20 @@ def watch_changes(preloaded):
     os.putenv, os.unsetenv = checked_putenv, checked_unsetenv
 
 
+def is_import_of(installed):
+    """Whether the code that runs is the import of a module in these folders, whoever imports it."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        module = frame.f_globals
+        if module.get("__name__") == "importlib._bootstrap":
+            return True
+        is_own = module is globals() or module.get("__name__") in PASSED_OVER
+        if not is_own and not str(module.get("__file__", "")).startswith(installed):
+            return False
+        frame = frame.f_back
+    return False
+
+
 def register_stack_dump(file):
     import faulthandler
 
@@ -972,7 +1030,10 @@ def register_stack_dump(file):
     except OSError:
         pass  # so few descriptors are allowed; the host sees it
     else:
-        faulthandler.register(STACKS_SIGNAL, file=STACKS_FD, all_threads=True)
+        # At its end faulthandler restores what was there before: by default the signal would end this process.
+        _signal.signal(STACKS_SIGNAL, _signal.SIG_IGN)
+        # The stacks of other threads could change while they are read: cpython issue 116008.
+        faulthandler.register(STACKS_SIGNAL, file=STACKS_FD, all_threads=False)
     os.close(file)
 
 
@@ -1033,6 +1094,13 @@ def set_name(name):
         file.write(name)
 
 
+def pid_namespace():
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return ""
+
+
 def own_sitecustomize():
     """Runs the sitecustomize that this Python has, if any, as the interpreter would have."""
     try:
@@ -1047,7 +1115,7 @@ def main(host):
         host.tell("unsupported", "%s %s" % (sys.implementation.name, sys.version.split()[0]))
         os._exit(0)
     if sys.argv[:1] == ["-c"] and len(sys.argv) > 1 and sys.argv[1] == "muster-probe":
-        host.tell("probe", sys.version.split()[0])
+        host.tell("probe", pid_namespace())
         os._exit(0)
     name = read_file("/proc/self/comm").rstrip(b"\n")
     set_name(NAME.encode())

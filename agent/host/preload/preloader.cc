@@ -17,6 +17,7 @@
 #include "agent/host/preload/memory_file.h"
 #include "agent/host/preload/messages.h"
 #include "agent/host/process/exec_stage.h"
+#include "base/io/own_namespace.h"
 #include "base/io/pipe.h"
 #include "base/status_macros.h"
 #include "base/text.h"
@@ -168,7 +169,7 @@ void Preloader::OnReadable() {
 
 void Preloader::OnMessage(const std::vector<std::string>& fields) {
   const std::string& kind = fields[0];
-  if (kind == "probe") {
+  if (kind == "probe" && Text(fields, 1) == OwnNamespace("pid")) {
     probed_ = true;
     return;
   }
@@ -181,7 +182,11 @@ void Preloader::OnMessage(const std::vector<std::string>& fields) {
     return Tell(news);
   }
   run_->has_told = true;
-  if (kind == "unsafe") {
+  if (kind == "probe") {
+    news = {.kind = PreloadNews::kUnusable,
+            .why = absl::StrCat(command_.file,
+                                " runs Python in a PID namespace of its own, so its pids say nothing here")};
+  } else if (kind == "unsafe") {
     news = {.kind = PreloadNews::kUnsafe, .why = Text(fields, 2), .module = Text(fields, 1)};
   } else if (kind == "unsupported") {
     news = {.kind = PreloadNews::kUnusable,

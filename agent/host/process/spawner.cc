@@ -14,6 +14,7 @@
 
 #include "agent/host/process/exec_stage.h"
 #include "base/check.h"
+#include "base/exit_codes.h"
 #include "base/io/pipe.h"
 #include "base/status_macros.h"
 #include "base/thread.h"
@@ -40,6 +41,9 @@ std::vector<std::string> Flatten(const EnvironmentMap& environment) {
   for (const auto& [name, value] : environment) flat.push_back(name + "=" + value);
   return flat;
 }
+
+// A zombie is not.
+bool IsReaped(int pidfd) { return syscall(SYS_pidfd_send_signal, pidfd, 0, nullptr, 0) != 0 && errno == ESRCH; }
 
 Ending ToEnding(const siginfo_t& info) {
   Ending ending;
@@ -212,7 +216,11 @@ void Spawner::Collect(pid_t pid) {
   siginfo_t info{};
   // By pid, which cannot be reused before it is reaped; Linux 5.3 and some sandboxes do not support P_PIDFD.
   const auto id = static_cast<id_t>(pid);
-  if (waitid(P_PID, id, &info, WEXITED | WNOWAIT | WNOHANG) != 0 || info.si_pid == 0) return;
+  if (waitid(P_PID, id, &info, WEXITED | WNOWAIT | WNOHANG) != 0) {
+    if (errno == ECHILD && IsReaped(it->second->pidfd)) LoseAdopted(pid);
+    return;
+  }
+  if (info.si_pid == 0) return;
   ReadStatus(it->second.get());
   it = processes_.find(pid);  // the callback may have led back here
   if (it == processes_.end()) return;
@@ -224,14 +232,7 @@ void Spawner::Collect(pid_t pid) {
   if (!it->second->agent && !ending.rest_lives) kill(-pid, SIGKILL);
   waitid(P_PID, id, &info, WEXITED | WNOHANG);
 
-  std::unique_ptr<Process> ended = std::move(it->second);
-  processes_.erase(it);
-  loop_->Unwatch(ended->pidfd);
-  close(ended->pidfd);
-  if (ended->status_fd >= 0) {  // ReadStatus closes it unless the read failed
-    loop_->Unwatch(ended->status_fd);
-    close(ended->status_fd);
-  }
+  const std::unique_ptr<Process> ended = Forget(pid);
   if (ended->agent) {
     if (ended->agent_exited) ended->agent_exited(ending);
   } else if (ended->failure) {
@@ -239,6 +240,25 @@ void Spawner::Collect(pid_t pid) {
   } else if (ended->events.exited) {
     ended->events.exited(ending);
   }
+}
+
+// A worker that was forked for this process ended before it became its child, and another process has reaped it.
+void Spawner::LoseAdopted(pid_t pid) {
+  const std::unique_ptr<Process> lost = Forget(pid);
+  if (lost->events.failed)
+    lost->events.failed(kExitFault, "another process has reaped it before it was our child");
+}
+
+std::unique_ptr<Spawner::Process> Spawner::Forget(pid_t pid) {
+  const auto it = processes_.find(pid);
+  std::unique_ptr<Process> ended = std::move(it->second);
+  processes_.erase(it);
+  for (const int fd : {ended->pidfd, ended->status_fd}) {  // ReadStatus closes the latter unless the read failed
+    if (fd < 0) continue;
+    loop_->Unwatch(fd);
+    close(fd);
+  }
+  return ended;
 }
 
 void Spawner::CollectWorkers() {

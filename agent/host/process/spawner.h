@@ -118,6 +118,8 @@ class Spawner {
                                          WorkerEvents events);
   absl::Status Adopt(std::unique_ptr<Process> process);
   void ReadStatus(Process* process);
+  void LoseAdopted(pid_t pid);
+  std::unique_ptr<Process> Forget(pid_t pid);
   std::set<pid_t> Sessions() const;
 
   EventLoop* const loop_;

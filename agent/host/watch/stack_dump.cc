@@ -67,14 +67,14 @@ absl::Status StackDump::Ask(pid_t worker) const {
   if (!HasFile(worker, file_->get())) {
     return absl::FailedPreconditionError("it has closed its descriptor for stacks");
   }
-  // Its default action would end the worker.
-  if (!CatchesSignal(worker, StacksSignal())) {
-    return absl::FailedPreconditionError("it does not handle the signal for its stacks");
+  // Its default action would end the worker; one that is blocked would wait for a program that it executes.
+  if (!TakesSignal(worker, StacksSignal())) {
+    return absl::FailedPreconditionError("it does not take the signal for its stack");
   }
-  if (ftruncate(file_->get(), 0) != 0) return absl::ErrnoToStatus(errno, "emptying the file for its stacks");
-  // To its first thread, which then is the one that writes.
+  if (ftruncate(file_->get(), 0) != 0) return absl::ErrnoToStatus(errno, "emptying the file for its stack");
+  // To its first thread, whose stack it is.
   if (syscall(SYS_tgkill, worker, worker, StacksSignal()) != 0) {
-    return absl::ErrnoToStatus(errno, "asking for its stacks");
+    return absl::ErrnoToStatus(errno, "asking for its stack");
   }
   return absl::OkStatus();
 }
@@ -82,18 +82,19 @@ absl::Status StackDump::Ask(pid_t worker) const {
 std::optional<StackDump::Answer> StackDump::Poll(BootTime now) {
   if (!asked_.ok()) return asked_;
   struct stat file {};
-  if (fstat(file_->get(), &file) != 0) return absl::ErrnoToStatus(errno, "reading its stacks");
+  if (fstat(file_->get(), &file) != 0) return absl::ErrnoToStatus(errno, "reading its stack");
   if (file.st_size != size_) {
     size_ = file.st_size;
     grew_at_ = now;
   }
   const bool is_late = now - asked_at_ >= kStackDumpLimit;
   if (!is_late && (size_ == 0 || now - grew_at_ < kStackDumpQuiet)) return std::nullopt;
-  Answer answer = ParseFaulthandler(Read(file_->get(), size_));
-  if (answer.ok()) return answer;
+  const std::string text = Read(file_->get(), size_);
+  Answer answer = ParseFaulthandler(text);
+  if (answer.ok() && text.ends_with('\n')) return answer;  // else a line is not complete
   if (!is_late) return std::nullopt;
   return absl::DeadlineExceededError(
-      absl::StrCat("it did not write its stacks within ", absl::FormatDuration(kStackDumpLimit)));
+      absl::StrCat("it did not write its stack within ", absl::FormatDuration(kStackDumpLimit)));
 }
 
 }  // namespace muster::host

@@ -158,7 +158,7 @@ TEST_F(PictureTakerTest, AToolThatHangsOrFailsIsNamed) {
 class StacksTest : public PictureTakerTest {
  protected:
   // script: what it does when its descriptor is open.
-  RankPicture TakeOf(const std::string& script) {
+  RankPicture TakeOf(const std::string& script, int signal = 0) {
     auto file = MakeStacksFile();
     EXPECT_TRUE(file.ok()) << file.status();
     const auto stacks = std::make_shared<OwnedFd>(*std::move(file));
@@ -172,6 +172,7 @@ class StacksTest : public PictureTakerTest {
         {[] {}, [](int, const std::string&) {}, [this](const Ending&) { ended_ = true; }});
     EXPECT_TRUE(pid.ok()) << pid.status();
     EXPECT_TRUE(hostlet_.RunUntil([&] { return std::filesystem::exists(ready); }));
+    if (signal != 0) hostlet_.spawner.Kill(*pid, signal);
     std::optional<std::vector<RankPicture>> pictures;
     taker_.Take({{.rank = 0, .worker = *pid, .stacks = stacks}}, Tool("echo no right >&2; exit 1"),
                 [&](std::vector<RankPicture> taken) { pictures = std::move(taken); });
@@ -180,7 +181,7 @@ class StacksTest : public PictureTakerTest {
   }
 
   static std::string Register() {
-    return absl::StrCat("faulthandler.register(", StacksSignal(), ", file=", kStacksFd, ")\n");
+    return absl::StrCat("faulthandler.register(", StacksSignal(), ", file=", kStacksFd, ", all_threads=False)\n");
   }
 
   bool ended_ = false;
@@ -195,17 +196,15 @@ TEST_F(StacksTest, AWorkerWritesItsStacksIfTheToolCannotShowThem) {
   EXPECT_FALSE(ended_);
 }
 
-TEST_F(StacksTest, ThoseOfOtherThreadsAreThereToo) {
-  EXPECT_EQ(TakeOf(absl::StrCat("import threading\nthreading.Thread(target=lambda: time.sleep(1000), "
-                                "daemon=True).start()\n",
-                                Register()))
-                .python.size(),
-            2u);
+TEST_F(StacksTest, AWorkerThatDoesNotHandleTheSignalLivesOn) {
+  EXPECT_EQ(TakeOf("").missing, "py-spy failed: no right, and it does not take the signal for its stack");
+  EXPECT_FALSE(ended_);
 }
 
-TEST_F(StacksTest, AWorkerThatDoesNotHandleTheSignalLivesOn) {
-  EXPECT_EQ(TakeOf("").missing, "py-spy failed: no right, and it does not handle the signal for its stacks");
-  EXPECT_FALSE(ended_);
+TEST_F(StacksTest, AWorkerThatBlocksTheSignalDoesNotGetIt) {
+  const std::string block = absl::StrCat("signal.pthread_sigmask(signal.SIG_BLOCK, [", StacksSignal(), "])\n");
+  EXPECT_EQ(TakeOf(Register() + block).missing,
+            "py-spy failed: no right, and it does not take the signal for its stack");
 }
 
 TEST_F(StacksTest, ADescriptorThatLeadsElsewhereIsNotWrittenTo) {
@@ -217,9 +216,9 @@ TEST_F(StacksTest, ADescriptorThatLeadsElsewhereIsNotWrittenTo) {
 }
 
 TEST_F(StacksTest, AWorkerThatDoesNotAnswerIsNotWaitedForWithoutEnd) {
-  const std::string block = absl::StrCat("signal.pthread_sigmask(signal.SIG_BLOCK, [", StacksSignal(), "])\n");
-  EXPECT_EQ(TakeOf(Register() + block).missing,
-            "py-spy failed: no right, and it did not write its stacks within 2s");
+  // It is stopped when it is asked.
+  EXPECT_EQ(TakeOf(Register(), SIGSTOP).missing,
+            "py-spy failed: no right, and it did not write its stack within 2s");
 }
 
 }  // namespace
