@@ -184,7 +184,8 @@ SCRIPTS = {
         "import asyncio\nasync def f():\n    p = await asyncio.create_subprocess_exec('echo', 'x', stdout=-1)\n"
         "    print(await p.communicate(), p.returncode)\nasyncio.run(f())"),
     "hooks of fork": Script(
-        "import os\nos.register_at_fork(before=lambda: print('before'), after_in_parent=lambda: print('parent'), "
+        "import os\nos.register_at_fork(before=lambda: print('before'), "
+        "after_in_parent=lambda: (os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT), print('parent')), "
         "after_in_child=lambda: print('child'))\np = os.fork()\nif p == 0: os._exit(0)\nos.waitpid(p, 0)"),
     "no child process of its own": Script(
         "import os\ntry: print(os.waitpid(-1, os.WNOHANG))\nexcept ChildProcessError as error: print(error)"),
