@@ -27,7 +27,7 @@ x = 41
 print(f'rank {rank} has come')
 if rank == '1': open('gate', 'w').close()
 while not os.path.exists('gate'): time.sleep(0.01)
-print(f'rank {rank} ends', *sys.argv[1:])
+print(' '.join([f'rank {rank} ends', *sys.argv[1:]]))  # in one piece: two ranks write
 """
 DEBUGPY = """\
 import json, os, runpy, socket, sys
@@ -167,7 +167,7 @@ class Pdb(Debugging):
 
     def test_a_program_keeps_its_options_under_pdb(self):
         """From Python 3.13 on pdb takes options that follow the program for its own."""
-        script = self.script("import sys\nprint('got', *sys.argv[1:], '.')\n")
+        script = self.script("import sys\nprint(' '.join(['got', *sys.argv[1:], '.']))\n")
         code, seen = self.debugged(script, "-c", "p 1", "-m", "json", "--help", "--", "x")
         self.assertEqual(0, code, seen)
         self.assertEqual(2, seen.count("got -c p 1 -m json --help -- x ."), seen)
@@ -180,7 +180,7 @@ class Pdb(Debugging):
     def test_processes_can_be_spawned_under_pdb(self):
         script = self.script("import multiprocessing\n\n\ndef twice(x):\n    return 2 * x\n\n\nif __name__ == '__main__':\n"
                              "    with multiprocessing.get_context('spawn').Pool(1) as pool:\n"
-                             "        print('got', pool.map(twice, [21]))\n")
+                             "        print(f'got {pool.map(twice, [21])}')\n")
         code, seen = self.debugged(script)
         self.assertEqual(0, code, seen)
         self.assertEqual(2, seen.count("got [42]"), seen)
