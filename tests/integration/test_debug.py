@@ -146,7 +146,7 @@ class Pdb(Debugging):
     def test_a_worker_under_pdb_ends_with_its_program(self):
         exits = self.script("import os, sys\nsys.exit(7 if os.environ['RANK'] == '0' else 0)\n")
         (self.folder / "package").mkdir()
-        self.script("print('module', __name__)\n", "package/part.py")
+        self.script("print(f'module {__name__}')\n", "package/part.py")
         for words, code, shown in (([exits], 7, ""), (["-m", "package.part"], 0, "module __main__"),
                                    (["-r", "3", self.script("print('seen')\n", "redirected.py")], 0, "seen")):
             with self.subTest(words):
