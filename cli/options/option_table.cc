@@ -374,7 +374,7 @@ const std::vector<OptionSpec>& RunOptions() {
       {"monitor-interval", "SECONDS", kTorchrun, kPet, "Polling interval, without effect: nothing is polled.",
        Checked(ParseSeconds)},
       {"start-method", "NAME", kTorchrun, kPet,
-       "Start method: spawn, fork or forkserver, without effect; workers are always executed.",
+       "Start method: spawn, fork or forkserver, without effect; workers are executed, or forked (--preload).",
        Checked(ParseStartMethod)},
       {"event-log-handler", "NAME", kTorchrun, kPet,
        "Event handler: null. Others are refused; they are Python code.", Checked(ParseEventLogHandler)},

@@ -385,6 +385,8 @@ class LoadedFiles:
                     self._marks[origin] = mark
                 if "." not in name:
                     self._packages[name] = origin
+            elif "." not in name and hasattr(module, "__path__"):
+                self._missed.add(name)  # of several folders, of which the script's may be one
 
     def changed(self):
         """A file that is not as it was when it was imported."""
@@ -435,10 +437,12 @@ class Script:
     def __init__(self):
         self.arguments = sys.argv[1:]
         self.path = None
+        self.is_archive = False
         self.folder = os.getcwd()  # the first of sys.path, for -m and -c
         if sys.argv[0] not in ("-m", "-c"):
             self.path = os.path.abspath(sys.argv[0])
             self.folder = os.path.dirname(os.path.realpath(self.path))
+            self.is_archive = os.path.isfile(self.path) and is_archive(self.path)
             if os.path.isdir(self.path):
                 self.folder, self.path = self.path, os.path.join(self.path, "__main__.py")
         if getattr(sys.flags, "safe_path", False):
@@ -454,6 +458,14 @@ class Script:
             if name in text and writes_variable(text, name):
                 return name
         return None
+
+
+def is_archive(path):
+    try:
+        sys.modules["zipimport"].zipimporter(path)
+    except (KeyError, ImportError):
+        return False
+    return True
 
 
 def writes_variable(text, name):
@@ -506,6 +518,8 @@ class Preloaded:
         changed = self.files.changed()
         if changed is not None:
             return "stale", "%s has changed since it was imported" % changed
+        if self.script.is_archive:
+            return "refused", "the script is an archive, which may have modules of its own"
         shadowed = self.script.folder and self.files.shadowed_in(self.script.folder)
         if shadowed:
             return "refused", "the script's folder has a module %s of its own" % shadowed
@@ -1032,7 +1046,7 @@ def register_stack_dump(file):
     else:
         # At its end faulthandler restores what was there before: by default the signal would end this process.
         _signal.signal(STACKS_SIGNAL, _signal.SIG_IGN)
-        # The stacks of other threads could change while they are read: cpython issue 116008.
+        # Not of other threads: see watch/stack_dump.
         faulthandler.register(STACKS_SIGNAL, file=STACKS_FD, all_threads=False)
     os.close(file)
 

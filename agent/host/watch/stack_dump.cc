@@ -10,10 +10,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
+#include <fstream>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "base/picture/faulthandler.h"
 #include "base/proc/proc_scan.h"
 
@@ -39,6 +41,19 @@ bool HasFile(pid_t worker, int file) {
          ours.st_dev == theirs.st_dev;
 }
 
+// What shows that the first thread has run since: user and system time in ticks. Empty: it runs now, or is not
+// seen.
+std::string UseOf(pid_t worker) {
+  std::string stat;
+  std::getline(std::ifstream(absl::StrCat("/proc/", worker, "/task/", worker, "/stat")), stat);
+  const size_t name_ends = stat.rfind(')');
+  if (name_ends == std::string::npos) return "";
+  const std::vector<std::string> fields = absl::StrSplit(stat.substr(name_ends + 1), ' ', absl::SkipEmpty());
+  constexpr size_t kState = 0, kUser = 11, kSystem = 12;  // of proc(5), from its third field on
+  if (fields.size() <= kSystem || fields[kState] != "S") return "";
+  return absl::StrCat(fields[kUser], " ", fields[kSystem]);
+}
+
 std::string Read(int file, off_t size) {
   std::string text(std::min(static_cast<size_t>(size), kMaxFaulthandlerBytes), '\0');
   const ssize_t got = pread(file, text.data(), text.size(), 0);
@@ -59,35 +74,41 @@ absl::StatusOr<OwnedFd> MakeStacksFile() {
 }
 
 StackDump::StackDump(std::shared_ptr<const OwnedFd> file, pid_t worker, BootTime now)
-    : file_(std::move(file)), asked_at_(now), grew_at_(now) {
-  asked_ = Ask(worker);
-}
+    : file_(std::move(file)), worker_(worker), use_before_(UseOf(worker)), begun_at_(now), grew_at_(now) {}
 
-absl::Status StackDump::Ask(pid_t worker) const {
-  if (!HasFile(worker, file_->get())) {
+absl::Status StackDump::Ask() const {
+  if (!HasFile(worker_, file_->get())) {
     return absl::FailedPreconditionError("it has closed its descriptor for stacks");
   }
   // Its default action would end the worker; one that is blocked would wait for a program that it executes.
-  if (!TakesSignal(worker, StacksSignal())) {
+  if (!TakesSignal(worker_, StacksSignal())) {
     return absl::FailedPreconditionError("it does not take the signal for its stack");
   }
   if (ftruncate(file_->get(), 0) != 0) return absl::ErrnoToStatus(errno, "emptying the file for its stack");
+  // Last, right before the signal.
+  if (use_before_.empty() || UseOf(worker_) != use_before_) {
+    return absl::UnavailableError("its main thread does not wait, so that a signal for its stack could end it");
+  }
   // To its first thread, whose stack it is.
-  if (syscall(SYS_tgkill, worker, worker, StacksSignal()) != 0) {
+  if (syscall(SYS_tgkill, worker_, worker_, StacksSignal()) != 0) {
     return absl::ErrnoToStatus(errno, "asking for its stack");
   }
   return absl::OkStatus();
 }
 
 std::optional<StackDump::Answer> StackDump::Poll(BootTime now) {
-  if (!asked_.ok()) return asked_;
+  if (!asked_) {
+    if (now - begun_at_ < kMustWait) return std::nullopt;
+    if (const absl::Status asked = Ask(); !asked.ok()) return asked;
+    asked_ = true;
+  }
   struct stat file {};
   if (fstat(file_->get(), &file) != 0) return absl::ErrnoToStatus(errno, "reading its stack");
   if (file.st_size != size_) {
     size_ = file.st_size;
     grew_at_ = now;
   }
-  const bool is_late = now - asked_at_ >= kStackDumpLimit;
+  const bool is_late = now - begun_at_ >= kStackDumpLimit;
   if (!is_late && (size_ == 0 || now - grew_at_ < kStackDumpQuiet)) return std::nullopt;
   const std::string text = Read(file_->get(), size_);
   Answer answer = ParseFaulthandler(text);

@@ -2,9 +2,12 @@
 // a signal, and a file in memory that the worker shares with this process.
 //
 // For where py-spy cannot be had. Unlike py-spy it disturbs the worker: a system call that is not restarted after
-// a signal ends with EINTR, which Python and libraries of repute expect. The stacks of other threads are not asked
-// for: faulthandler reads them while these threads run, and that can end the process (github.com/python/cpython,
-// issue 116008). Lives on the loop thread; nothing here blocks.
+// a signal ends with EINTR, which Python and libraries of repute expect. And faulthandler reads frames as they
+// are, which ends the process (SIGSEGV) if they are just being made or left: those of other threads (cpython issue
+// 116008), and from 3.11 on also its own, once in 35 to 800 signals in a loop of generators. So only a main thread
+// that has been waiting for a while is asked, and only for its own stack.
+//
+// Lives on the loop thread; nothing here blocks.
 #pragma once
 
 #include <sys/types.h>
@@ -26,6 +29,7 @@ namespace muster::host {
 inline constexpr int kStacksFd = 1000;  // of the worker: too high for one that it opens itself to get it by chance
 int StacksSignal();
 
+inline constexpr absl::Duration kMustWait = absl::Milliseconds(200);        // the main thread, before it is asked
 inline constexpr absl::Duration kStackDumpLimit = absl::Seconds(2);         // until it is complete
 inline constexpr absl::Duration kStackDumpQuiet = absl::Milliseconds(100);  // nothing more is written after that
 
@@ -36,7 +40,7 @@ class StackDump {
  public:
   using Answer = absl::StatusOr<std::vector<PythonThread>>;
 
-  // Asks the worker. file: the worker's, from MakeStacksFile().
+  // Looks at the worker, and asks it kMustWait later. file: the worker's, from MakeStacksFile().
   StackDump(std::shared_ptr<const OwnedFd> file, pid_t worker, BootTime now);
 
   // The answer, at most kStackDumpLimit after the question; nullopt: not yet. Errors say why there is none, as a
@@ -44,11 +48,13 @@ class StackDump {
   std::optional<Answer> Poll(BootTime now);
 
  private:
-  absl::Status Ask(pid_t worker) const;
+  absl::Status Ask() const;
 
   const std::shared_ptr<const OwnedFd> file_;
-  const BootTime asked_at_;
-  absl::Status asked_;
+  const pid_t worker_;
+  const std::string use_before_;  // of processor time by its main thread
+  const BootTime begun_at_;
+  bool asked_ = false;
   off_t size_ = 0;  // when it was looked at last
   BootTime grew_at_;
 };

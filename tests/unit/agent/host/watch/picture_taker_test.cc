@@ -215,10 +215,15 @@ TEST_F(StacksTest, ADescriptorThatLeadsElsewhereIsNotWrittenTo) {
   EXPECT_EQ(std::filesystem::file_size(file), 0u);
 }
 
+TEST_F(StacksTest, AWorkerThatDoesNotWaitIsNotAsked) {
+  EXPECT_EQ(
+      TakeOf(Register(), SIGSTOP).missing,
+      "py-spy failed: no right, and its main thread does not wait, so that a signal for its stack could end it");
+}
+
 TEST_F(StacksTest, AWorkerThatDoesNotAnswerIsNotWaitedForWithoutEnd) {
-  // It is stopped when it is asked.
-  EXPECT_EQ(TakeOf(Register(), SIGSTOP).missing,
-            "py-spy failed: no right, and it did not write its stack within 2s");
+  const std::string elsewhere = absl::StrCat("faulthandler.register(", StacksSignal(), ", file=2)\n");
+  EXPECT_EQ(TakeOf(elsewhere).missing, "py-spy failed: no right, and it did not write its stack within 2s");
 }
 
 }  // namespace
