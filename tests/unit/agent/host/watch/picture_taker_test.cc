@@ -11,6 +11,7 @@
 #include <deque>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -169,7 +170,7 @@ class StacksTest : public PictureTakerTest {
         ready, "', 'w').close()\ndef wait_for_ever():\n while True: time.sleep(1000)\n", "wait_for_ever()\n");
     const auto pid = hostlet_.spawner.SpawnWorker(
         {.argv = {"python3", "-c", program}, .environment = CurrentEnvironment(), .more_fds = {above.get()}},
-        {[] {}, [](int, const std::string&) {}, [this](const Ending&) { ended_ = true; }});
+        {[] {}, [](int, const std::string&) {}, [ended = ended_](const Ending&) { *ended = true; }});
     EXPECT_TRUE(pid.ok()) << pid.status();
     EXPECT_TRUE(hostlet_.RunUntil([&] { return std::filesystem::exists(ready); }));
     if (signal != 0) hostlet_.spawner.Kill(*pid, signal);
@@ -184,7 +185,8 @@ class StacksTest : public PictureTakerTest {
     return absl::StrCat("faulthandler.register(", StacksSignal(), ", file=", kStacksFd, ", all_threads=False)\n");
   }
 
-  bool ended_ = false;
+  // Shared: the worker is ended when this object is gone already.
+  const std::shared_ptr<bool> ended_ = std::make_shared<bool>(false);
 };
 
 TEST_F(StacksTest, AWorkerWritesItsStacksIfTheToolCannotShowThem) {
@@ -193,12 +195,12 @@ TEST_F(StacksTest, AWorkerWritesItsStacksIfTheToolCannotShowThem) {
   const PythonThread* const main = MainThread(picture);
   ASSERT_NE(main, nullptr);
   EXPECT_EQ(main->frames.at(0).function, "wait_for_ever");
-  EXPECT_FALSE(ended_);
+  EXPECT_FALSE(*ended_);
 }
 
 TEST_F(StacksTest, AWorkerThatDoesNotHandleTheSignalLivesOn) {
   EXPECT_EQ(TakeOf("").missing, "py-spy failed: no right, and it does not take the signal for its stack");
-  EXPECT_FALSE(ended_);
+  EXPECT_FALSE(*ended_);
 }
 
 TEST_F(StacksTest, AWorkerThatBlocksTheSignalDoesNotGetIt) {
