@@ -472,6 +472,14 @@ class Preload(ClusterTest):
         self.assertEqual("True\n", node.out())
         self.assertEqual(["the script's folder has a module extra of its own"], node.said(OFF))
 
+    def test_a_package_of_several_folders_of_which_the_script_has_one(self):
+        for folder in ("modules/parts/one", "work/parts/one"):
+            (self.folder / folder).mkdir(parents=True)
+            self.write(f"{folder}/__init__.py", f"x = '{folder}'")
+        node = self.run_job(SAY + "import parts.one; say(parts.one.x)", "parts.one")
+        self.assertEqual("work/parts/one\n", node.out())
+        self.assertEqual(["the script's folder has a module parts of its own"], node.said(OFF))
+
     def test_a_file_that_has_changed_since(self):
         module = self.write("modules/changes.py", "x = 0")
         script = ("import os, sys, changes\nn = int(os.environ['TORCHELASTIC_RESTART_COUNT'])\n"
