@@ -59,9 +59,8 @@ class LocalRound {
   int live_workers() const { return workers_.live(); }
   const std::string& trouble() const { return trouble_; }  // what survives SIGKILL; empty: nothing so far
   std::optional<int> failed_local_rank() const;            // of the cause, while the round is active
-  const std::optional<v1::Failure>& cause() const {
-    return failures_.cause();
-  }  // of the round, also once it is over
+  // What made the round fail, also once it is over.
+  const std::optional<v1::Failure>& cause() const { return failures_.cause(); }
   // Whether the processes that a worker left in its session get the rest of the grace period: see HostCore.
   bool SparesRest(const Ending& ending) const;
 

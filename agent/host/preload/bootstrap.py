@@ -285,8 +285,11 @@ def descriptors():
 
 def shared_memory():
     """Mappings that a fork would write to together with this process."""
-    maps = os.fsdecode(read_file("/proc/self/maps"))
-    return {line for line in maps.splitlines() if line.partition(" ")[2][:4] in ("rw-s", "-w-s")}
+    return {line for line in mappings() if line.partition(" ")[2][:4] in ("rw-s", "-w-s")}
+
+
+def mappings():
+    return os.fsdecode(read_file("/proc/self/maps")).splitlines()
 
 
 def threads():
@@ -296,22 +299,31 @@ def threads():
 def keeper_of_pid(modules):
     """The first of these modules that would still have this process's pid after a fork; empty: none."""
     pid = getpid()
+
+    def search():
+        for name in sorted(modules):
+            values = list(getattr(sys.modules.get(name), "__dict__", {}).values())
+            if any(shows(value, pid) for value in values):
+                return name
+        return ""
+
+    return told_by_fork(search)
+
+
+def told_by_fork(work):
+    """The text that work() returns in a fork of this process; empty also if it ends that process."""
     ours, theirs = os.pipe()
     child = fork()
     if child == 0:
         try:
-            for name in sorted(modules):
-                values = list(getattr(sys.modules.get(name), "__dict__", {}).values())
-                if any(shows(value, pid) for value in values):
-                    os.write(theirs, os.fsencode(name))
-                    break
+            os.write(theirs, work().encode(errors="surrogateescape")[:MAX_MESSAGE])
         finally:
             os._exit(0)
     os.close(theirs)
-    found = os.fsdecode(os.read(ours, MAX_MESSAGE))
+    text = os.fsdecode(os.read(ours, MAX_MESSAGE))
     os.close(ours)
     reap(child)
-    return found
+    return text
 
 
 def shows(value, pid):
@@ -343,9 +355,14 @@ def has_children():
 
 
 def umask():
+    return status(b"Umask")
+
+
+def status(name):
+    """A line of /proc/self/status, without its name; empty: the kernel shows none."""
     for line in read_file("/proc/self/status").splitlines():
-        if line.startswith(b"Umask:"):
-            return line
+        if line.startswith(name + b":"):
+            return line[len(name) + 1 :].strip()
     return b""
 
 
@@ -374,7 +391,7 @@ class LoadedFiles:
         self._marks = {}
         self._packages = {}  # first part of a module's name: its file
         # Those of Python's own start are looked for before the script's folder is searched.
-        self._missed = {name for name in looked_for if name not in (*sys.modules, "sitecustomize", "usercustomize")}
+        self._missed = looked_for.difference(sys.modules, ("sitecustomize", "usercustomize"))
         for name, module in list(sys.modules.items()):
             if name in loaded_before:
                 continue
@@ -423,8 +440,7 @@ class LoadedFiles:
 
 def natives():
     """The libraries that are mapped, without the interpreter's own modules."""
-    maps = os.fsdecode(read_file("/proc/self/maps"))
-    files = {line.partition("/")[2] for line in maps.splitlines()}
+    files = {line.partition("/")[2] for line in mappings()}
     return {file for file in files if ".so" in file and "/lib-dynload/" not in file}
 
 
@@ -846,19 +862,15 @@ def renew(environment, changes, standard):
 
 def rehearse(changes):
     """Raises RuntimeError if a fork cannot become a worker, because of what the modules have replaced."""
-    ours, theirs = os.pipe()
-    child = fork()
-    if child == 0:
+
+    def attempt():
         try:
             renew(dict(os.environ), changes, [os.open("/dev/null", os.O_RDWR) for _ in range(3)])
         except BaseException as error:
-            os.write(theirs, describe(error).encode(errors="replace")[:MAX_MESSAGE])
-            os._exit(1)
-        os._exit(0)
-    os.close(theirs)
-    why = os.fsdecode(os.read(ours, MAX_MESSAGE))
-    os.close(ours)
-    reap(child)
+            return describe(error)
+        return ""
+
+    why = told_by_fork(attempt)
     if why:
         raise RuntimeError("no worker can be made of it: " + why)
 
@@ -1097,10 +1109,7 @@ def leave_no_trace(given):
 
 def own_memory():
     """Bytes of this process's own, which its forks share with it until they write to them."""
-    for line in read_file("/proc/self/status").splitlines():
-        if line.startswith(b"RssAnon:"):
-            return int(line.split()[1]) * 1024
-    return 0
+    return int((status(b"RssAnon") or b"0 kB").split()[0]) * 1024
 
 
 def set_name(name):

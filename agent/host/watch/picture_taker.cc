@@ -223,8 +223,7 @@ void PictureTaker::OnStacks(size_t index, const StackTool::Answer& answer) {
   }
   const Subject& subject = shot_->subjects[index];
   if (subject.stacks == nullptr || picture.pid != subject.worker) return;
-  const BootTime now = EventLoop::Now();
-  shot_->dumps.emplace(index, StackDump(subject.stacks, subject.worker, now));
+  shot_->dumps.emplace(index, StackDump(subject.stacks, subject.worker, EventLoop::Now()));
 }
 
 void PictureTaker::PollDumps() {

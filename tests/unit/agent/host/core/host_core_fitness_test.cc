@@ -554,6 +554,17 @@ class PreloadingTest : public PreparingTest {
   }
   v1::HostStatus Status() { return AllOf<SendStatus>(effects_).back().status; }
   std::vector<SpawnWorkers> Spawned() { return AllOf<SpawnWorkers>(effects_); }
+  // Of rank 0 in a forked round of so many workers.
+  absl::Duration HeadStartIn(int world_size) {
+    BeginWith({"torch"}, false);
+    core_->OnOffer(now_, 1234, &effects_);
+    core_->OnPreload(now_, {.kind = PreloadNews::kReady}, &effects_);
+    v1::HostDirective directive = Directive();
+    directive.mutable_start()->mutable_id()->set_number(1);
+    directive.mutable_start()->set_world_size(world_size);
+    Give(directive);
+    return Spawned().at(0).head_start;
+  }
 };
 
 TEST_F(PreloadingTest, ANodeOffersNoPortUntilItsModulesAreImported) {
@@ -572,29 +583,9 @@ TEST_F(PreloadingTest, ANodeOffersNoPortUntilItsModulesAreImported) {
   EXPECT_TRUE(Spawned()[0].forks);
 }
 
-TEST_F(PreloadingTest, RankZeroHasAHeadStartBeforeOthers) {
-  BeginWith({"torch"}, false);
-  core_->OnOffer(now_, 1234, &effects_);
-  core_->OnPreload(now_, {.kind = PreloadNews::kReady}, &effects_);
-  v1::HostDirective directive = Directive();
-  directive.mutable_start()->mutable_id()->set_number(1);
-  directive.mutable_start()->set_world_size(2);
-  Give(directive);
-  ASSERT_EQ(Spawned().size(), 1u);
-  EXPECT_EQ(Spawned()[0].head_start, kRankZeroHeadStart);
-}
+TEST_F(PreloadingTest, RankZeroHasAHeadStartBeforeOthers) { EXPECT_EQ(HeadStartIn(2), kRankZeroHeadStart); }
 
-TEST_F(PreloadingTest, AloneItHasNone) {
-  BeginWith({"torch"}, false);
-  core_->OnOffer(now_, 1234, &effects_);
-  core_->OnPreload(now_, {.kind = PreloadNews::kReady}, &effects_);
-  v1::HostDirective directive = Directive();
-  directive.mutable_start()->mutable_id()->set_number(1);
-  directive.mutable_start()->set_world_size(1);
-  Give(directive);
-  ASSERT_EQ(Spawned().size(), 1u);
-  EXPECT_EQ(Spawned()[0].head_start, absl::ZeroDuration());
-}
+TEST_F(PreloadingTest, AloneItHasNone) { EXPECT_EQ(HeadStartIn(1), absl::ZeroDuration()); }
 
 TEST_F(PreloadingTest, ItImportsOnlyOnceTheNodeIsFit) {
   BeginWith({"torch"}, true);
