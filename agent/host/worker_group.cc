@@ -345,8 +345,8 @@ void WorkerGroup::Stop(int signal) {
 }
 
 void WorkerGroup::Forward(int signal) {
-  if (spawner_->ForwardSignal(signal) > 0) return;
-  driver_->Feed(&HostCore::OnNotForwarded, signal);
+  const int processes = spawner_->ForwardSignal(signal);
+  driver_->Feed(&HostCore::OnForwarded, signal, processes);
 }
 
 void WorkerGroup::BeforeSweep() {

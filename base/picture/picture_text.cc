@@ -15,7 +15,7 @@ namespace muster {
 namespace {
 
 constexpr size_t kMaxWhere = 300;  // bytes
-constexpr int kBusyPercent = 50;   // of a processor: it computes, or spins
+constexpr int kBusyPercent = 50;   // of a processor used or waited for: it computes, or spins
 
 std::string FileName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
@@ -202,7 +202,7 @@ std::string PictureText(const std::vector<RankPicture>& ranks) {
     absl::StrAppend(&text, "rank ", rank.rank, ": pid ", rank.pid, " (", OneLine(rank.program), "), state ",
                     std::string(1, rank.state), ", ", rank.threads, " threads",
                     rank.waits_in.empty() ? "" : absl::StrCat(", in ", OneLine(rank.waits_in), " of the kernel"),
-                    rank.busy_percent ? absl::StrCat(", ", *rank.busy_percent, " % of a processor") : "",
+                    rank.busy_percent ? absl::StrCat(", needs ", *rank.busy_percent, " % of a processor") : "",
                     rank.idle > absl::ZeroDuration()
                         ? absl::StrCat(", no sign of life for ",
                                        muster::FormatDuration(absl::Trunc(rank.idle, absl::Seconds(1))))

@@ -10,6 +10,7 @@
 
 namespace muster {
 
+inline constexpr char kStackTool[] = "py-spy";     // looked for beside the workers' interpreter, then on PATH
 inline constexpr size_t kMaxPySpyBytes = 4 << 20;  // a process with 1,000 Python threads has about 1 MiB
 
 // The main thread first, others in the tool's order, at most kMaxPythonThreads. pid: of the process that was

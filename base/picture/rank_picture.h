@@ -39,9 +39,10 @@ struct RankPicture {
   int threads = 0;       // 0: not known
   std::vector<PythonThread> python;
   absl::Duration idle = absl::ZeroDuration();  // since its last sign of life, as far as it is watched
-  std::optional<int> busy_percent;  // of one processor, by all of its processes, while the picture was taken
-  std::string recorder;             // the file with its last collectives of NCCL, on its node; empty: none
-  std::string missing;              // why there are no Python stacks, as a clause: "py-spy is not installed"
+  // Of one processor: what all of its processes used, or waited for, while the picture was taken.
+  std::optional<int> busy_percent;
+  std::string recorder;  // the file with its last collectives of NCCL, on its node; empty: none
+  std::string missing;   // why there are no Python stacks, as a clause: "py-spy is not installed"
 };
 
 // Its main thread, if that has frames; else nullptr.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/picture/picture_text.h"
 
@@ -24,6 +25,30 @@ std::string Are(const std::vector<int>& ranks, const char* singular, const char*
   return ranks.size() == 1 ? singular : plural;
 }
 
+// In the files of torch that define its collective operations: each of them waits for the other ranks. Those of
+// sharded training are left out, in which a model's own code runs.
+bool IsCollective(const Frame& frame) {
+  return absl::EndsWith(frame.file, "/torch/distributed/distributed_c10d.py") ||
+         absl::EndsWith(frame.file, "/torch/distributed/_functional_collectives.py");
+}
+
+bool HasStack(const RankPicture& rank) { return MainThread(rank) != nullptr; }
+
+// Of a rank with a stack.
+bool IsInNoCollective(const RankPicture& rank) {
+  const std::vector<Frame>& frames = MainThread(rank)->frames;
+  return std::none_of(frames.begin(), frames.end(), IsCollective);
+}
+
+// Where as many ranks stand at each of several places.
+Suspects OfEvenGroups(const std::vector<RankPicture>& ranks, size_t places) {
+  std::vector<int> some;
+  if (std::all_of(ranks.begin(), ranks.end(), HasStack)) some = Some(ranks, IsInNoCollective);
+  if (some.empty()) return {some, absl::StrCat("the ranks stand at ", places, " places, as many at each")};
+  return {some,
+          absl::StrCat(Are(some, "it is", "they are"), " in no collective operation, in which the others wait")};
+}
+
 }  // namespace
 
 Suspects FindSuspects(const std::vector<RankPicture>& ranks) {
@@ -38,7 +63,8 @@ Suspects FindSuspects(const std::vector<RankPicture>& ranks) {
     return {some, Are(some, "the kernel holds it", "the kernel holds them"), true};
   }
   const std::vector<RankGroup> groups = GroupByPlace(ranks);
-  if (groups.empty() || groups.back().ranks.size() == groups.front().ranks.size()) return {};
+  if (groups.size() < 2) return {{}, "no rank differs from the others"};
+  if (groups.back().ranks.size() == groups.front().ranks.size()) return OfEvenGroups(ranks, groups.size());
   Suspects suspects;
   for (const RankGroup& group : groups) {
     if (group.ranks.size() > groups.front().ranks.size()) break;

@@ -128,6 +128,23 @@ bool HasChildrenFiles() {
   return has;
 }
 
+// What follows the name, which may itself have any bytes, in a stat file of a process or thread.
+std::string AfterName(const absl::StatusOr<std::string>& stat) {
+  const size_t name_end = stat.ok() ? stat->rfind(')') : std::string::npos;
+  return name_end == std::string::npos ? "" : stat->substr(name_end + 1);
+}
+
+absl::Duration ProcessorTimeIn(const std::string& after_name) {
+  constexpr int kBeforeUserTime = 11;  // fields between the name and utime; stime follows
+  std::istringstream fields(after_name);
+  std::string skipped;
+  for (int i = 0; i < kBeforeUserTime; ++i) fields >> skipped;
+  int64_t user = 0, system = 0;
+  fields >> user >> system;
+  static const auto ticks_per_second = static_cast<double>(sysconf(_SC_CLK_TCK));
+  return absl::Seconds(static_cast<double>(user + system) / ticks_per_second);
+}
+
 }  // namespace
 
 std::optional<ProcessInfo> ParseProcess(pid_t pid, std::string_view stat) {
@@ -322,18 +339,21 @@ uint64_t BytesWritten(pid_t pid) {
   return bytes;
 }
 
-absl::Duration ProcessorTime(pid_t pid) {
-  constexpr int kBeforeUserTime = 11;  // fields between the name and utime; stime follows
-  const auto stat = ReadFile(ProcPath(pid, "stat"));
-  const size_t name_end = stat.ok() ? stat->rfind(')') : std::string::npos;
-  if (name_end == std::string::npos) return absl::ZeroDuration();
-  std::istringstream fields(stat->substr(name_end + 1));
-  std::string skipped;
-  for (int i = 0; i < kBeforeUserTime; ++i) fields >> skipped;
-  int64_t user = 0, system = 0;
-  fields >> user >> system;
-  static const auto ticks_per_second = static_cast<double>(sysconf(_SC_CLK_TCK));
-  return absl::Seconds(static_cast<double>(user + system) / ticks_per_second);
+absl::Duration ProcessorTime(pid_t pid) { return ProcessorTimeIn(AfterName(ReadFile(ProcPath(pid, "stat")))); }
+
+std::optional<absl::Duration> ProcessorTimeOfSleeper(pid_t pid) {
+  const std::string fields = AfterName(ReadFile(ProcPath(pid, OfThread(pid, "stat"))));
+  if (!absl::StartsWith(fields, " S ")) return std::nullopt;
+  return ProcessorTimeIn(fields);
+}
+
+absl::Duration WaitForProcessor(pid_t pid) {
+  const auto text = ReadFile(ProcPath(pid, "schedstat"));
+  if (!text.ok()) return absl::ZeroDuration();
+  std::istringstream fields(*text);
+  int64_t used_ns = 0, waited_ns = 0;
+  fields >> used_ns >> waited_ns;
+  return absl::Nanoseconds(waited_ns);
 }
 
 std::string KernelFunction(pid_t pid) {

@@ -10,7 +10,9 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/ids.h"
+#include "base/picture/py_spy.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "cli/options/exit_codes.h"
 #include "rendezvous/transport/serving.h"
 
@@ -37,6 +39,7 @@ class Checker {
     ProtectionOfJob();
     if (!plan_.config.single_node()) Primary();
     Program();
+    StacksOfHang();
     Accelerators();
     SharedMemory();
     TemporaryFiles();
@@ -243,6 +246,23 @@ class Checker {
     }
     if (!plan_.no_python) Add(Kind::kGood, "python", python);
     if (program_.exit_code != 0) Add(Kind::kWrong, "program", program_.problem, "no worker can be started");
+  }
+
+  // Whether a picture of a hang will show lines of code.
+  void StacksOfHang() {
+    const std::string& python = report_.interpreter.path;
+    if (plan_.config.hang_timeout_ms() == 0 || plan_.no_python || python.empty()) return;
+    const std::string beside = python.substr(0, python.rfind('/') + 1) + kStackTool;
+    for (const std::string& file : {beside, std::string(kStackTool)}) {
+      const machine::ProgramCheck tool = machine::CheckProgram(machine::ProgramKind::kProgram, file, {},
+                                                               report_.environment, probe_.look_at_file);
+      if (!tool.path.empty()) return Add(Kind::kGood, "stacks of a hang", tool.path);
+    }
+    Add(Kind::kNote, "stacks of a hang",
+        absl::StrCat(kStackTool, " is neither beside ", OneLine(python),
+                     " nor on PATH: muster can show that the job "
+                     "hangs, but no line of code (with --preload some)"),
+        absl::StrCat("install it: ", OneLine(python), " -m pip install ", kStackTool));
   }
 
   void Accelerators() {

@@ -41,6 +41,7 @@ struct CheckProbe {
   // What the log would say of the age of this node's certificates; empty: nothing.
   std::function<std::string(const v1::NodeConfig& config)> age_of_certificates;
   discovery::FileReader read_file;
+  machine::FileProbe look_at_file;
 };
 
 struct Finding {

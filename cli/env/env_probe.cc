@@ -201,6 +201,7 @@ CheckProbe SystemCheckProbe() {
     return rendezvous::WarningOnAge(config, absl::Now());
   };
   probe.read_file = machine::ReadRegularFile;
+  probe.look_at_file = machine::ProbeFile;
   return probe;
 }
 

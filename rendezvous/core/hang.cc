@@ -134,10 +134,11 @@ std::string DescribeSilence(const Job& job) {
 
 std::string DescribeColdSilence(const Job& job) {
   const StallJudge& judge = job.hang.judge;
-  return absl::StrCat("no worker has shown a sign of life for ", muster::FormatDuration(judge.warm_limit()),
-                      ", but few have been seen in this round so far: it may be silent for ",
-                      muster::FormatDuration(judge.limit()),
-                      " (--hang-timeout); kill -USR2 to a node's muster shows where its workers stand");
+  return absl::StrCat(
+      "no worker has shown a sign of life for ", muster::FormatDuration(judge.warm_limit()),
+      " (--hang-timeout), but this round is not warm: signs have been seen in ", judge.signs(), " of the ",
+      kWarmUpSigns, " tenths of that time that it takes; until then it may be silent for ",
+      muster::FormatDuration(judge.limit()), "; kill -USR2 to a node's muster shows where its workers stand");
 }
 
 bool AllHaveAnswered(const Job& job) {
@@ -169,7 +170,7 @@ Finding FindHung(const Job& job) {
   finding.is_sure = suspect && suspects.ranks.size() == 1 && !suspects.is_weak;
   finding.rank = suspect ? *suspect : FirstLive(job, ranks, NumbersOf(ranks)).value_or(LowestRunning(job));
   if (suspects.ranks.empty()) {
-    finding.why = absl::StrCat(DescribeSilence(job), "; no rank differs from the others");
+    finding.why = absl::StrCat(DescribeSilence(job), "; ", suspects.why);
     return finding;
   }
   finding.why = absl::StrCat(DescribeSilence(job), "; ", Describe(suspects),

@@ -28,7 +28,8 @@ class StallJudge {
 
   // The longest silence that is none now.
   absl::Duration limit() const;
-  absl::Duration warm_limit() const;  // of a warm round
+  absl::Duration warm_limit() const;    // of a warm round
+  int signs() const { return signs_; }  // in this round
   bool is_warm() const { return signs_ >= kWarmUpSigns; }
   // The round has been silent for longer than the limit of a warm one, which it is not.
   bool is_cold_silence() const { return !is_warm() && silence_ > warm_limit(); }

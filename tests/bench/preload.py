@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""From the death of a worker to the first all_reduce of the next round, with torch on gloo: torchrun, muster, and muster
-with --preload, job by job in turn. How many restarts succeed at all; what 8 workers cost at their start. Prints tables;
+"""From the death of a worker to the first all_reduce of the next round, with torch on gloo: torchrun, torchrun whose rounds
+have a store each, muster, and muster with --preload, job by job in turn. How many restarts succeed at all; what 8 workers cost at their start. Prints tables;
 asserts nothing.
 
     python3 tests/bench/preload.py [--jobs 20]
@@ -33,13 +33,16 @@ INTO_ROUND_S = 1.0
 LIMIT_S = 40.0
 POLL_S = 0.005
 SHAPES = ((1, 2), (1, 8), (2, 4))  # nodes, workers of each
-LAUNCHERS = ("torchrun", "muster", "muster --preload")
+# All rounds of a torchrun job share one store, in which a worker finds the addresses of the round before.
+OWN_STORES = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+TORCHRUN, TORCHRUN_OWN_STORES, MUSTER, PRELOADED = LAUNCHERS = (
+    "torchrun", "torchrun, own stores", "muster", "muster --preload")
 
 
 def commands(launcher, nodes, workers, program):
     """One command for each node."""
     port = free_port("127.0.0.1")
-    if launcher == "torchrun":
+    if launcher in (TORCHRUN, TORCHRUN_OWN_STORES):
         common = [str(TORCHRUN), "--nproc-per-node", str(workers), "--max-restarts", str(KILLS), "--monitor-interval", "0.1"]
         if nodes == 1:
             return [[*common, "--standalone", *program]]
@@ -47,7 +50,7 @@ def commands(launcher, nodes, workers, program):
                  "--rdzv-id", "bench", "--local-addr", "127.0.0.1", *program] for _ in range(nodes)]
     common = [str(BINARY), "run", "--nproc-per-node", str(workers), "--max-restarts", str(KILLS), "--restart-delay", "0",
               "--python", str(PYTHON)]
-    if launcher.endswith("--preload"):
+    if launcher == PRELOADED:
         common += ["--preload", "torch,torch.distributed"]
     if nodes > 1:
         common += ["--nnodes", str(nodes), "--master-addr", "127.0.0.1", "--master-port", str(port), "--rdzv-id", "bench"]
@@ -61,10 +64,11 @@ class Job:
         program = [str(WORKER), str(self.log), str(self.gate)]
         self.began = bench.now_ns()
         self.processes = []
+        environment = {**os.environ, **(OWN_STORES if launcher == TORCHRUN_OWN_STORES else {})}
         for node, command in enumerate(commands(launcher, nodes, workers, program)):
             with open(self.folder / f"out{node}", "wb") as out:
                 self.processes.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
-                                                       start_new_session=True))
+                                                       env=environment, start_new_session=True))
 
     def __enter__(self):
         return self
@@ -151,11 +155,11 @@ def show_restarts(jobs, nodes, workers):
             results[launcher][1].append(why)
     print(f"\n{nodes} node{'s' * (nodes > 1)} x {workers} workers, {jobs} jobs with {KILLS} killed workers each, ms from "
           "the kill to the last worker's first all_reduce")
-    print(f"  {'':18} {'median':>7} {'least':>7} {'most':>7}   restarts that succeeded   jobs that went to their end")
+    print(f"  {'':20} {'median':>7} {'least':>7} {'most':>7}   restarts that succeeded   jobs that went to their end")
     for launcher, (samples, whys) in results.items():
         times = [f"{value / 1e6:7.0f}" for value in (median(samples), min(samples), max(samples))] if samples else ["-"] * 3
         ended = sum(why is None for why in whys)
-        print(f"  {launcher:18} {' '.join(times)}   {len(samples):4} of {jobs * KILLS:<4}               {ended:4} of {jobs}")
+        print(f"  {launcher:20} {' '.join(times)}   {len(samples):4} of {jobs * KILLS:<4}               {ended:4} of {jobs}")
     for launcher, (_, whys) in results.items():
         for why in sorted({why for why in whys if why}):
             print(f"    {launcher}: {whys.count(why)} x {why}")
@@ -176,7 +180,7 @@ def main():
           "memory (PSS) in MiB of all processes")
     for launcher in LAUNCHERS:
         figures = [cold_start(launcher, 8) for _ in range(3)]
-        print(f"  {launcher:18} {'  '.join(f'{median(column):8.0f}' for column in zip(*figures))}", flush=True)
+        print(f"  {launcher:20} {'  '.join(f'{median(column):8.0f}' for column in zip(*figures))}", flush=True)
 
 
 if __name__ == "__main__":

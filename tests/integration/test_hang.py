@@ -87,7 +87,7 @@ class Hang(ClusterTest):
 
     def test_it_may_be_reported_only(self):
         job = self.job(HANGS, ["--on-hang", "report"]).start_all()
-        wait_until("the report", lambda: job.nodes[0].said(r"; suspect: rank 1|no rank differs"))
+        wait_until("the report", lambda: job.nodes[0].said(r"; suspect: rank 1|no rank differs|ranks stand at"))
         never("the end of a worker", lambda: [node for node in job.nodes.values() if node.said("worker rank 1|restart")])
 
     def test_a_rank_that_ends_later_than_the_one_that_prints_does_not_hang(self):

@@ -58,7 +58,7 @@ def hang(rank):
         load_batch()
     if way == "deadlock" and rank in (2, 3):
         receive_from(5 - rank)
-    if rank != 5:
+    if rank != min(5, dist.get_world_size() - 1):
         return
     if way == "exit":
         os._exit(0)

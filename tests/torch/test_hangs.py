@@ -18,10 +18,10 @@ class Hanging:
     backend = "gloo"
     undisturbed = {}  # by backend: the loss of a job that does not hang, computed once
 
-    def job(self, way):
+    def job(self, way, workers=4):
         job = cluster.Cluster(2, SCRIPT, options=["--hang-timeout", f"{TIMEOUT_S:g}s", "--max-restarts", "1"])
         self.addCleanup(job.close)
-        job.arguments[1] = "4"
+        job.arguments[1] = str(workers)
         job.arguments[2:2] = ["--log-dir", str(job.path / "logs")]
         job.arguments += [way, str(job.path), self.backend]
         return job
@@ -85,6 +85,13 @@ class Hangs(Hanging, unittest.TestCase):
 
     def test_two_ranks_that_wait_for_each_other_are_named(self):
         self.check("deadlock", rf"suspects: ranks 2-3: they stand elsewhere.*hanging.py:{self.line_of('dist.recv(')}")
+
+    def test_of_two_ranks_that_in_no_collective_is_named(self):
+        job = self.job("sleep", workers=1)
+        job.start_all()
+        self.assertEqual(job.exit_codes(), {0: 0, 1: 0}, job.output())
+        line = self.line_of("time.sleep(1000)")
+        self.assertTrue(job.find(rf"suspect: rank 1: it is in no collective operation.*hanging.py:{line}"), job.output())
 
     def test_a_loader_in_which_all_ranks_wait_is_shown(self):
         job = self.check("loader", r"no rank differs from the others")

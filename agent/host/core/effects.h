@@ -58,8 +58,7 @@ struct SignalWorkers {
 struct StopWorkers {
   int signal = 0;
 };
-// Signals every process of the workers' sessions that handles the signal. Answer, if there is none:
-// OnNotForwarded.
+// Signals every process of the workers' sessions that handles the signal. Answer: OnForwarded.
 struct ForwardSignal {
   int signal = 0;
 };

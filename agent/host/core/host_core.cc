@@ -430,8 +430,16 @@ void HostCore::OnSignal(BootTime now, int signal, Effects* out) {
   }
 }
 
-void HostCore::OnNotForwarded(BootTime, int signal, Effects* out) {
+void HostCore::OnForwarded(BootTime, int signal, int processes, Effects* out) {
   if (finished_) return;
+  if (processes > 0) {
+    return Say(
+        Severity::kInfo,
+        absl::StrCat(DescribeSignal(signal), " was forwarded to ", processes,
+                     processes == 1 ? " worker process that handles it" : " worker processes that handle it",
+                     signal == SIGUSR2 ? ", so no picture of the workers is taken" : ""),
+        out);
+  }
   if (signal != SIGUSR2) {
     return Say(Severity::kWarning,
                absl::StrCat(DescribeSignal(signal), " was not forwarded: no worker process handles it"), out);

@@ -94,12 +94,13 @@ class HostCore {
 
   // All signals but SIGTSTP, for which see OnSuspend. SIGTERM, SIGHUP, SIGQUIT: leave the job. SIGINT: cancel the
   // job. SIGUSR1, SIGUSR2: forwarded only to worker processes that handle them, because the default
-  // action would end a shell around the training, or the training itself; see OnNotForwarded.
+  // action would end a shell around the training, or the training itself; see OnForwarded.
   // HostOptions::leave_signals turns any of these into leave. SIGCONT continues the workers. After Finish:
   // HurryFinish, if the signal means leave or cancel.
   void OnSignal(BootTime now, int signal, Effects* out);
-  // No worker process handles that signal. SIGUSR2 then asks for a picture of the workers.
-  void OnNotForwarded(BootTime now, int signal, Effects* out);
+  // Answer to ForwardSignal: so many worker processes handle that signal. If none does, SIGUSR2 asks for a picture
+  // of the workers.
+  void OnForwarded(BootTime now, int signal, int processes, Effects* out);
   void OnPicture(BootTime now, const std::vector<RankPicture>& ranks, Effects* out);  // answer to TakePicture
   // Workers that have shown a sign of life, by local rank. Looked for about once a second.
   void OnSigns(BootTime now, const std::set<int>& local_ranks, Effects* out);

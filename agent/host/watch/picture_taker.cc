@@ -15,6 +15,7 @@
 #include "absl/time/clock.h"
 #include "base/check.h"
 #include "base/io/bounded_call.h"
+#include "base/picture/py_spy.h"
 #include "base/proc/proc_scan.h"
 #include "base/utf8.h"
 
@@ -48,9 +49,10 @@ std::vector<ProcessInfo> SessionOf(pid_t worker) {
   return members;
 }
 
-absl::Duration ProcessorTimeOf(const std::vector<ProcessInfo>& processes) {
+// With the time in which they waited for a processor: on a busy machine one that spins has but a part of one.
+absl::Duration ProcessorNeedOf(const std::vector<ProcessInfo>& processes) {
   absl::Duration total;
-  for (const ProcessInfo& process : processes) total += ProcessorTime(process.pid);
+  for (const ProcessInfo& process : processes) total += ProcessorTime(process.pid) + WaitForProcessor(process.pid);
   return total;
 }
 
@@ -83,11 +85,11 @@ Looked LookAt(const PictureTaker::Subject& subject) {
   picture.program = ToUtf8(NameOf(shown), kMaxName);
   picture.threads = shown.threads;
   // The state of one moment is chance.
-  const absl::Duration before = ProcessorTimeOf(session);
+  const absl::Duration before = ProcessorNeedOf(session);
   absl::SleepFor(kBetweenLooks);
   // A process that has ended meanwhile takes its time along.
-  const absl::Duration used = std::max(absl::ZeroDuration(), ProcessorTimeOf(session) - before);
-  picture.busy_percent = static_cast<int>(100 * absl::FDivDuration(used, kBetweenLooks));
+  const absl::Duration needed = std::max(absl::ZeroDuration(), ProcessorNeedOf(session) - before);
+  picture.busy_percent = static_cast<int>(100 * absl::FDivDuration(needed, kBetweenLooks));
   const std::optional<ProcessInfo> later = ReadProcess(shown.pid);
   picture.state = later ? later->state : shown.state;
   if (picture.state == 'D' && shown.state != 'D') picture.state = shown.state;

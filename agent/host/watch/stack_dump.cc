@@ -10,12 +10,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
-#include <fstream>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "base/picture/faulthandler.h"
 #include "base/proc/proc_scan.h"
 
@@ -41,19 +39,6 @@ bool HasFile(pid_t worker, int file) {
          ours.st_dev == theirs.st_dev;
 }
 
-// What shows that the first thread has run since: user and system time in ticks. Empty: it runs now, or is not
-// seen.
-std::string UseOf(pid_t worker) {
-  std::string stat;
-  std::getline(std::ifstream(absl::StrCat("/proc/", worker, "/task/", worker, "/stat")), stat);
-  const size_t name_ends = stat.rfind(')');
-  if (name_ends == std::string::npos) return "";
-  const std::vector<std::string> fields = absl::StrSplit(stat.substr(name_ends + 1), ' ', absl::SkipEmpty());
-  constexpr size_t kState = 0, kUser = 11, kSystem = 12;  // of proc(5), from its third field on
-  if (fields.size() <= kSystem || fields[kState] != "S") return "";
-  return absl::StrCat(fields[kUser], " ", fields[kSystem]);
-}
-
 std::string Read(int file, off_t size) {
   std::string text(std::min(static_cast<size_t>(size), kMaxFaulthandlerBytes), '\0');
   const ssize_t got = pread(file, text.data(), text.size(), 0);
@@ -74,7 +59,11 @@ absl::StatusOr<OwnedFd> MakeStacksFile() {
 }
 
 StackDump::StackDump(std::shared_ptr<const OwnedFd> file, pid_t worker, BootTime now)
-    : file_(std::move(file)), worker_(worker), use_before_(UseOf(worker)), begun_at_(now), grew_at_(now) {}
+    : file_(std::move(file)),
+      worker_(worker),
+      time_before_(ProcessorTimeOfSleeper(worker)),
+      begun_at_(now),
+      grew_at_(now) {}
 
 absl::Status StackDump::Ask() const {
   if (!HasFile(worker_, file_->get())) {
@@ -86,7 +75,7 @@ absl::Status StackDump::Ask() const {
   }
   if (ftruncate(file_->get(), 0) != 0) return absl::ErrnoToStatus(errno, "emptying the file for its stack");
   // Last, right before the signal.
-  if (use_before_.empty() || UseOf(worker_) != use_before_) {
+  if (!time_before_ || ProcessorTimeOfSleeper(worker_) != time_before_) {
     return absl::UnavailableError("its main thread does not wait, so that a signal for its stack could end it");
   }
   // To its first thread, whose stack it is.

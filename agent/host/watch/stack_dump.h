@@ -52,7 +52,7 @@ class StackDump {
 
   const std::shared_ptr<const OwnedFd> file_;
   const pid_t worker_;
-  const std::string use_before_;  // of processor time by its main thread
+  const std::optional<absl::Duration> time_before_;  // of processor, by its main thread while it slept
   const BootTime begun_at_;
   bool asked_ = false;
   off_t size_ = 0;  // when it was looked at last

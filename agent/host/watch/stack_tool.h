@@ -21,7 +21,6 @@
 namespace muster::host {
 
 inline constexpr absl::Duration kStackLimit = absl::Seconds(4);  // for one process; 20 ms are usual
-inline constexpr char kStackTool[] = "py-spy";
 
 class StackTool {
  public:

@@ -196,9 +196,30 @@ TEST(Suspects, TwoThatWaitForEachOtherAreBoth) {
   EXPECT_EQ(FindSuspects(ranks).why, "they stand elsewhere than the other 6");
 }
 
-TEST(Suspects, HalfAndHalfAccuseNobody) {
-  EXPECT_TRUE(FindSuspects({InAllReduce(0), Standing(1, {{"load", "/job/data.py", 41}})}).ranks.empty());
+TEST(Suspects, HalfAndHalfAccuseNobodyIfAllWaitInCollectives) {
+  const RankPicture gathers = Standing(1, {{"all_gather", kTorch, 9}, {"step", "/job/train.py", 90}});
+  const Suspects suspects = FindSuspects({InAllReduce(0), gathers});
+  EXPECT_TRUE(suspects.ranks.empty());
+  EXPECT_EQ(suspects.why, "the ranks stand at 2 places, as many at each");
+  EXPECT_EQ(FindSuspects(Eight()).why, "no rank differs from the others");
   EXPECT_TRUE(FindSuspects({}).ranks.empty());
+}
+
+TEST(Suspects, OfHalfAndHalfThoseAreThatWaitInNoCollective) {
+  const Frame loads{"load", "/job/data.py", 41};
+  const Suspects one = FindSuspects({InAllReduce(0), Standing(1, {loads})});
+  EXPECT_THAT(one.ranks, ElementsAre(1));
+  EXPECT_EQ(one.why, "it is in no collective operation, in which the others wait");
+  EXPECT_FALSE(one.is_weak);
+  const Suspects two = FindSuspects({Standing(0, {loads}), InAllReduce(1), Standing(2, {loads}), InAllReduce(3)});
+  EXPECT_THAT(two.ranks, ElementsAre(0, 2));
+  EXPECT_EQ(two.why, "they are in no collective operation, in which the others wait");
+}
+
+TEST(Suspects, OfHalfAndHalfNobodyIsIfSomeHaveNoStack) {
+  RankPicture hidden = Standing(2, {});
+  hidden.busy_percent = 0;
+  EXPECT_TRUE(FindSuspects({InAllReduce(0), Standing(1, {{"load", "/job/data.py", 41}}), hidden}).ranks.empty());
 }
 
 TEST(Suspects, WhoHasEndedOrIsStoppedOrHeldComesBeforeAnyPlace) {

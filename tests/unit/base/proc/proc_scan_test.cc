@@ -1,6 +1,16 @@
 #include "base/proc/proc_scan.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <functional>
+
+#include "absl/time/clock.h"
 
 namespace muster {
 namespace {
@@ -16,6 +26,61 @@ TEST(ProcHidesProcessesTest, OnlyAnOptionOfProcCounts) {
                                    value + ",nosuid 0 0\n"))
         << value;
   }
+}
+
+[[noreturn]] void Spin() {
+  for (std::atomic<unsigned> turns = 0;; ++turns) {
+  }
+}
+
+// Ends with the test.
+class Child {
+ public:
+  template <typename Body>
+  explicit Child(Body body) : pid_(fork()) {
+    if (pid_ != 0) return;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    body();
+    _exit(0);
+  }
+  Child(const Child&) = delete;
+  ~Child() {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  pid_t pid() const { return pid_; }
+
+ private:
+  const pid_t pid_;
+};
+
+bool Becomes(const std::function<bool()>& holds) {
+  for (const absl::Time end = absl::Now() + absl::Seconds(60); absl::Now() < end;
+       absl::SleepFor(absl::Milliseconds(5))) {
+    if (holds()) return true;
+  }
+  return false;
+}
+
+TEST(ProcessorTimeOfSleeperTest, OnlyOneThatSleepsHasIt) {
+  const Child sleeps([] { pause(); });
+  const Child spins(Spin);
+  EXPECT_TRUE(Becomes([&] { return ProcessorTimeOfSleeper(sleeps.pid()).has_value(); }));
+  EXPECT_TRUE(Becomes([&] { return ProcessorTime(spins.pid()) > absl::Milliseconds(20); }));
+  EXPECT_FALSE(ProcessorTimeOfSleeper(spins.pid()).has_value());
+}
+
+TEST(WaitForProcessorTest, OfTwoThatSpinOnOneProcessorEachWaits) {
+  if (access("/proc/self/schedstat", R_OK) != 0) GTEST_SKIP() << "this kernel does not count it";
+  const Child first(Spin), second(Spin);
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(static_cast<size_t>(sched_getcpu()), &one);
+  for (const pid_t pid : {first.pid(), second.pid()}) ASSERT_EQ(sched_setaffinity(pid, sizeof(one), &one), 0);
+  for (const pid_t pid : {first.pid(), second.pid()}) {
+    EXPECT_TRUE(Becomes([&] { return WaitForProcessor(pid) > absl::Milliseconds(100); }));
+  }
+  EXPECT_EQ(WaitForProcessor(0), absl::ZeroDuration());
 }
 
 }  // namespace

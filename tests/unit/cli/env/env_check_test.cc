@@ -44,6 +44,10 @@ struct Node {
     probe.shared_memory_bytes = [] { return 8192 * kMebibyte; };
     probe.make_temporary_file = [] { return absl::OkStatus(); };
     probe.age_of_certificates = [](const v1::NodeConfig&) { return ""; };
+    probe.look_at_file = [this](const std::string& path) {
+      const bool is_there = files.count(path) > 0;
+      return machine::FileState{.exists = is_there, .is_directory = false, .executable = is_there};
+    };
     probe.read_file = [this](const std::string& path, size_t) -> absl::StatusOr<std::string> {
       const auto found = files.find(path);
       if (found == files.end()) return absl::NotFoundError(path);
@@ -353,6 +357,21 @@ TEST(EnvCheck, WarningsAndAMissingInterpreterAreWrong) {
   EXPECT_THAT(CheckTable(findings), HasSubstr("2 problems found."));
   node.plan.no_python = true;
   EXPECT_FALSE(Of(node.Check(), "python").has_value());
+}
+
+TEST(EnvCheck, WithHangTimeoutItSaysWhetherStacksCanBeShown) {
+  Node node;
+  EXPECT_FALSE(Of(node.Check(), "stacks of a hang").has_value());
+  node.plan.config.set_hang_timeout_ms(1000);
+  EXPECT_EQ(Named(node, "stacks of a hang").kind, Kind::kNote);
+  EXPECT_EQ(Named(node, "stacks of a hang").advice, "install it: /p/python -m pip install py-spy");
+  EXPECT_EQ(ExitCodeOf(node.Check()), 0) << "a hang is found without it, too";
+  node.environment = {{"PATH", "/a:/b"}};
+  node.files = {{"/b/py-spy", ""}};
+  EXPECT_EQ(Named(node, "stacks of a hang").text, "/b/py-spy");
+  node.files.insert({"/p/py-spy", ""});
+  EXPECT_EQ(Named(node, "stacks of a hang").text, "/p/py-spy") << "that of the workers' Python comes first";
+  EXPECT_EQ(Named(node, "stacks of a hang").kind, Kind::kGood);
 }
 
 TEST(EnvCheck, AProgramThatCannotStartIsWrong) {

@@ -129,11 +129,12 @@ TEST(CoordinatorHang, ASilenceBeforeTheRoundIsWarmIsSaidOnceAndLeftAlone) {
   for (const char* name : {"a", "b"}) {
     c.Apply(name);
     c.At(name).status.set_quiet_ms(absl::ToInt64Milliseconds(absl::Hours(1)));
+    c.At(name).status.set_signs(3);
   }
   c.Pass(3 * kLimit, {"a", "b"});
   EXPECT_EQ(
-      c.Said("no worker has shown a sign of life for 20s, but few have been seen in this round so far: it may be "
-             "silent for 30m"),
+      c.Said("no worker has shown a sign of life for 20s (--hang-timeout), but this round is not warm: signs have "
+             "been seen in 3 of the 10 tenths of that time that it takes; until then it may be silent for 30m"),
       1);
   EXPECT_EQ(c.Told("a").picture(), 0u);
 }

@@ -352,14 +352,25 @@ TEST_F(HostCoreTest, AUsrSignalWithoutWorkersIsAnswered) {
   EXPECT_TRUE(Took<ForwardSignal>().empty());
 }
 
+TEST_F(HostCoreTest, SigUsr2ThatAWorkerHandlesAsksForNoPictureAndIsSaid) {
+  Run(1);
+  Forget();
+  core_.OnForwarded(now_, SIGUSR1, 2, &effects_);
+  EXPECT_EQ(Took<Note>().back().text, "SIGUSR1 was forwarded to 2 worker processes that handle it");
+  core_.OnForwarded(now_, SIGUSR2, 1, &effects_);
+  EXPECT_EQ(Took<Note>().back().text,
+            "SIGUSR2 was forwarded to 1 worker process that handles it, so no picture of the workers is taken");
+  EXPECT_TRUE(Took<TakePicture>().empty());
+}
+
 TEST_F(HostCoreTest, SigUsr2ThatNobodyHandlesAsksForAPicture) {
   Run(1);
   Forget();
-  core_.OnNotForwarded(now_, SIGUSR1, &effects_);
+  core_.OnForwarded(now_, SIGUSR1, 0, &effects_);
   EXPECT_EQ(Took<Note>().back().text, "SIGUSR1 was not forwarded: no worker process handles it");
   EXPECT_TRUE(Took<TakePicture>().empty());
-  core_.OnNotForwarded(now_, SIGUSR2, &effects_);
-  core_.OnNotForwarded(now_, SIGUSR2, &effects_);
+  core_.OnForwarded(now_, SIGUSR2, 0, &effects_);
+  core_.OnForwarded(now_, SIGUSR2, 0, &effects_);
   ASSERT_EQ(Took<TakePicture>().size(), 1u) << "one at a time";
   EXPECT_EQ(Took<TakePicture>()[0].first_rank, 2);
   Forget();
@@ -368,7 +379,7 @@ TEST_F(HostCoreTest, SigUsr2ThatNobodyHandlesAsksForAPicture) {
   stopped.state = 'T';
   core_.OnPicture(now_, {stopped}, &effects_);
   EXPECT_EQ(Took<Note>().back().text, "rank 3: it is stopped");
-  core_.OnNotForwarded(now_, SIGUSR2, &effects_);
+  core_.OnForwarded(now_, SIGUSR2, 0, &effects_);
   EXPECT_EQ(Took<TakePicture>().size(), 1u);
 }
 

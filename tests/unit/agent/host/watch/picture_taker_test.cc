@@ -15,6 +15,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "base/picture/py_spy.h"
 #include "tests/unit/agent/host/host_shell_support.h"
 #include "tests/unit/test_folder.h"
 
