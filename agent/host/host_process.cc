@@ -365,7 +365,10 @@ int LeastDescriptors(const LaunchPlan& plan, bool single_node) {
 }
 
 absl::StatusOr<HostEnd> RunHost(HostOptions options, LaunchPlan plan, Writer* writer) {
-  if (options.preload.learns) options.preload.modules = ReadModules(plan.learned);
+  if (options.preload.learns) {
+    options.preload.modules = ReadModules(plan.learned);
+    options.preload.list = plan.learned.file;
+  }
   MUSTER_CHECK(static_cast<int>(plan.argv.size()) == options.config.slots(), "one command for each slot");
   return HostProcess(std::move(options), std::move(plan), writer).Run();
 }

@@ -285,6 +285,13 @@ bool IsModuleName(absl::string_view name) {
   return true;
 }
 
+// Words that a user may take for values of --preload; no module of use has such a name.
+bool IsSwitch(absl::string_view name) {
+  constexpr const char* kSwitches[] = {"auto", "off", "on", "yes", "no", "true", "false"};
+  return std::any_of(std::begin(kSwitches), std::end(kSwitches),
+                     [name](const char* each) { return absl::EqualsIgnoreCase(name, each); });
+}
+
 }  // namespace
 
 absl::StatusOr<ModuleNames> ParseModuleNames(std::string_view text) {
@@ -293,7 +300,9 @@ absl::StatusOr<ModuleNames> ParseModuleNames(std::string_view text) {
   if (text == "off" || modules.are_learned) return modules;
   for (const absl::string_view each : absl::StrSplit(AsAbsl(text), ',')) {
     const absl::string_view name = absl::StripAsciiWhitespace(each);
-    if (!IsModuleName(name)) return Expected("names of Python modules with commas between them, auto or off");
+    if (!IsModuleName(name) || IsSwitch(name)) {
+      return Expected("names of Python modules with commas between them, or auto alone, or off alone");
+    }
     modules.names.emplace_back(name);
   }
   return modules;

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import unittest
 import unittest.mock
+import zipfile
 
 import cluster
 import stack_tools
@@ -72,7 +73,7 @@ class Preload(ClusterTest):
 
     def start(self, script, preload, *options, nproc=1, environment=None, arguments=(), python=sys.executable,
               launcher=(str(cluster.BINARY), "run")):
-        path = self.write("work/script.py", script)
+        path = script if isinstance(script, pathlib.Path) else self.write("work/script.py", script)
         command = [*launcher, "--nproc-per-node", str(nproc), "--python", python,
                    "--preload", preload, *options, str(path), *arguments]
         node = cluster.Node("node", command, {**self.environment(), **(environment or {})}, self.folder,
@@ -479,6 +480,26 @@ class Preload(ClusterTest):
         node = self.run_job(SAY + "import parts.one; say(parts.one.x)", "parts.one")
         self.assertEqual("work/parts/one\n", node.out())
         self.assertEqual(["the script's folder has a module parts of its own"], node.said(OFF))
+
+    def archive(self, name, **modules):
+        with zipfile.ZipFile(self.folder / name, "w") as archive:
+            for module, text in modules.items():
+                archive.writestr(f"{module}.py", text)
+        return self.folder / name
+
+    def test_a_script_that_is_an_archive_has_its_own_modules(self):
+        self.write("modules/twice.py", "x = 'preloaded'")
+        script = self.archive("work/script.pyz", __main__="import twice; print(twice.x)", twice="x = 'own'")
+        node = self.run_job(script, "twice")
+        self.assertEqual("own\n", node.out())
+        self.assertEqual(["the script is an archive, which may have modules of its own"], node.said(OFF))
+
+    def test_modules_of_an_archive_are_preloaded(self):
+        packed = self.archive("modules/packed.zip", packed="x = 'packed'")
+        node = self.run_job(SAY + "import sys; say('packed' in sys.modules); import packed; say(packed.x)", "packed",
+                            environment={"PYTHONPATH": str(packed)})
+        self.assertEqual("True\npacked\n", node.out())
+        self.assert_forked(node)
 
     def test_a_file_that_has_changed_since(self):
         module = self.write("modules/changes.py", "x = 0")

@@ -23,6 +23,7 @@ struct StopBefore {
 struct PreloadOptions {
   std::vector<std::string> modules;  // in the order of their import
   bool learns = false;               // auto: they were learned from a worker, or will be if there are none
+  std::string list = {};             // the file that keeps what is learned; empty: none can be kept
 };
 
 struct HostOptions {

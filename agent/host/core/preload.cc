@@ -108,7 +108,14 @@ bool Preload::OnNews(BootTime now, const PreloadNews& news, Effects* out) {
 bool Preload::OnReady(const PreloadNews& news, Effects* out) {
   if (state_ != State::kStarting) return false;
   state_ = State::kReady;
-  if (learns()) return StopHolding();
+  if (learns()) {
+    Say(Severity::kInfo,
+        absl::StrCat("--preload auto: no list of what this script imports yet, so this round is watched; ",
+                     options_.list.empty() ? "the list cannot be kept for later jobs, for want of HOME"
+                                           : absl::StrCat("the list is kept in ", options_.list)),
+        out);
+    return StopHolding();
+  }
   if (std::exchange(left_out_, false) && keeps_) out->push_back(KeepLearned{modules_});
   Say(Severity::kInfo,
       absl::StrCat("--preload: imported ", Named(modules_), " in ", Took(news.took), "; its workers share ",

@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <cstdint>
 
-#include "agent/host/preload/memory_file.h"
+#include "base/io/memory_file.h"
 
 namespace muster::host {
 namespace {

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -14,8 +13,10 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/io/memory_file.h"
 #include "base/picture/faulthandler.h"
 #include "base/proc/proc_scan.h"
+#include "base/status_macros.h"
 
 namespace muster::host {
 namespace {
@@ -51,10 +52,8 @@ std::string Read(int file, off_t size) {
 int StacksSignal() { return SIGRTMAX - 2; }
 
 absl::StatusOr<OwnedFd> MakeStacksFile() {
-  OwnedFd file(memfd_create(kFileName, MFD_CLOEXEC));
-  if (!file.valid() || fcntl(file.get(), F_SETFL, O_APPEND) != 0) {
-    return absl::ErrnoToStatus(errno, "making a file in memory");
-  }
+  ASSIGN_OR_RETURN(OwnedFd file, MemoryFile(kFileName, ""));
+  if (fcntl(file.get(), F_SETFL, O_APPEND) != 0) return absl::ErrnoToStatus(errno, "having a file appended to");
   return file;
 }
 

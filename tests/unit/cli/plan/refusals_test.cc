@@ -146,11 +146,23 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{{"--preload", "torch,,x"},
               {},
               64,
-              "--preload torch,,x: expected names of Python modules with commas between them, auto or off"},
+              "--preload torch,,x: expected names of Python modules with commas between them, or auto alone, or "
+              "off alone"},
         Wrong{{"--preload", "3d"},
               {},
               64,
-              "--preload 3d: expected names of Python modules with commas between them, auto or off"},
+              "--preload 3d: expected names of Python modules with commas between them, or auto alone, or off "
+              "alone"},
+        Wrong{{"--preload", "on"},
+              {},
+              64,
+              "--preload on: expected names of Python modules with commas between them, or auto alone, or off "
+              "alone"},
+        Wrong{{"--preload", "auto,torch"},
+              {},
+              64,
+              "--preload auto,torch: expected names of Python modules with commas between them, or auto alone, or "
+              "off alone"},
         Wrong{
             {"--preload", "torch", "--no-python"},
             {},

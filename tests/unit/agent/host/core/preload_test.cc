@@ -203,12 +203,13 @@ class LearningTest : public PreloadTest {
  protected:
   // One whose first round has started, forked from a Python without modules.
   Preload Learning() {
-    Preload preload({.modules = {}, .learns = true});
+    Preload preload({.modules = {}, .learns = true, .list = "/cache/list"});
     preload.Begin(now_, &effects_);
     EXPECT_THAT(preload.Holds(), HasSubstr("starts the Python from which its workers are forked"))
         << "a node that offers no port and prepares nothing would not be waited for";
     EXPECT_TRUE(News(&preload, {.kind = PreloadNews::kReady}));
-    EXPECT_THAT(Lines(), IsEmpty()) << "nothing was imported";
+    EXPECT_THAT(Lines(), ElementsAre(::testing::AllOf(HasSubstr("no list of what this script imports yet"),
+                                                      HasSubstr("the list is kept in /cache/list"))));
     EXPECT_TRUE(preload.ready() && preload.learns());
     EXPECT_FALSE(News(&preload, {.kind = PreloadNews::kForked}));
     effects_.clear();

@@ -7,9 +7,9 @@
 #include <cstdlib>
 #include <string>
 
-#include "agent/host/preload/memory_file.h"
 #include "agent/host/preload/messages.h"
 #include "base/io/event_loop.h"
+#include "base/io/memory_file.h"
 
 namespace muster::host {
 namespace {

@@ -1,4 +1,4 @@
-#include "agent/host/preload/memory_file.h"
+#include "base/io/memory_file.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 
-namespace muster::host {
+namespace muster {
 
 absl::StatusOr<OwnedFd> MemoryFile(const std::string& name, std::string_view content) {
   OwnedFd file(memfd_create(name.c_str(), MFD_CLOEXEC));
@@ -23,4 +23,4 @@ absl::StatusOr<OwnedFd> MemoryFile(const std::string& name, std::string_view con
   return file;
 }
 
-}  // namespace muster::host
+}  // namespace muster

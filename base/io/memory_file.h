@@ -7,9 +7,9 @@
 #include "absl/status/statusor.h"
 #include "base/io/owned_fd.h"
 
-namespace muster::host {
+namespace muster {
 
-// name: for /proc. The offset is 0. Errors: no memory, no descriptor.
+// name: for /proc. The offset is 0; closed on exec. Errors: no memory, no descriptor.
 absl::StatusOr<OwnedFd> MemoryFile(const std::string& name, std::string_view content);
 
-}  // namespace muster::host
+}  // namespace muster
