@@ -57,6 +57,16 @@ std::string WhyNotReady(const Host& host) {
   return "";
 }
 
+bool Prepares(const v1::AgentStatus& status) {
+  return status.phase() == v1::PHASE_READY && !status.preparing().empty();
+}
+
+// Of one that WhoIsNotReady tells.
+bool IsThereButNotReady(const Host& host) {
+  return host.IsTrainer() && host.IsAttached() &&
+         (Prepares(host.status) || host.status.has_cannot_start() || host.IsUnusable());
+}
+
 // Who is not missing: by place, and the number of those that have none.
 struct Present {
   std::set<int> places;
@@ -76,9 +86,8 @@ Present WhoIsPresent(const Job& job) {
   for (const Candidate& c : ReadyCandidates(job)) {
     present.Add(c.place >= 0 ? std::optional<int>(c.place) : std::nullopt);
   }
-  for (const auto& [id, host] : job.hosts) {  // attached nodes that WhoIsNotReady reports
-    const bool told = host.IsUnusable() || host.status.has_cannot_start();
-    if (!host.IsTrainer() || !host.IsAttached() || !told || !job.hosts.HoldsPlace(host)) continue;
+  for (const auto& [id, host] : job.hosts) {
+    if (!IsThereButNotReady(host) || !job.hosts.HoldsPlace(host)) continue;
     present.Add(host.status.has_place() ? std::optional<int>(host.status.place()) : std::nullopt);
   }
   return present;
@@ -145,14 +154,13 @@ std::string WhoIsNotReady(const Job& job) {
   int count = 0;
   for (const auto& [id, host] : job.hosts) {
     const v1::AgentStatus& s = host.status;
-    const bool prepares = s.phase() == v1::PHASE_READY && !s.preparing().empty();
-    const bool broken = s.has_cannot_start();
-    if (!host.IsTrainer() || !host.IsAttached() || !(prepares || broken || host.IsUnusable())) continue;
+    if (!IsThereButNotReady(host)) continue;
     if (++count > kMaxUnusableNamed) continue;
     const std::string why =
-        broken     ? absl::StrCat(s.hostname(), " cannot start: ", Foreign(s.cannot_start().error_text()))
-        : prepares ? absl::StrCat(s.hostname(), ": ", s.preparing())
-                   : WhyUnusable(s);
+        s.has_cannot_start()
+            ? absl::StrCat(s.hostname(), " cannot start: ", Foreign(s.cannot_start().error_text()))
+        : Prepares(s) ? absl::StrCat(s.hostname(), ": ", s.preparing())
+                      : WhyUnusable(s);
     absl::StrAppend(&text, text.empty() ? "" : "; ", why);
   }
   if (count > kMaxUnusableNamed) absl::StrAppend(&text, "; and ", count - kMaxUnusableNamed, " more");

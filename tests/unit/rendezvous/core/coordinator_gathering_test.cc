@@ -143,6 +143,12 @@ TEST_F(PreparingNodesTest, ASetupThatFailsIsNot) {
   EXPECT_EQ(cluster_.core().verdict()->exit_code(), kExitUnavailable);
 }
 
+TEST_F(PreparingNodesTest, IsNamedWithWhatItDoesAndIsNotMissing) {
+  cluster_.Pass(absl::Seconds(1), {"a", "b"});
+  EXPECT_THAT(cluster_.core().Waiting(), ::testing::HasSubstr("; b: its setup runs"));
+  EXPECT_THAT(cluster_.core().Waiting(), ::testing::Not(::testing::HasSubstr("missing")));
+}
+
 TEST_F(PreparingNodesTest, ASetupThatCannotMakeTheRoundIsNot) {
   CoordinatorOptions options = Options();
   options.min_nodes = options.max_nodes = 3;
