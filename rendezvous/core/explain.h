@@ -27,9 +27,8 @@ std::string WhyPaused(const Job& job);  // the restart delay
 std::string TooFewNodes(BootTime now, const Job& job, int ready);
 // Attached nodes that are not ready, with reasons; empty: none.
 std::string WhoIsNotReady(const Job& job);
-// Places, and hosts without a place, that are not ready and that WhoIsNotReady leaves out, with the reason where it
-// is known. Where no node has a
-// number the remaining ones are only counted.
+// Places, and hosts without a place, that are not ready and that WhoIsNotReady leaves out, with the reason where
+// it is known. Where no node has a number the remaining ones are only counted.
 std::vector<std::string> AbsentPlaces(const Job& job);
 // "node 2", "node 2 (10.0.0.3:2222)" where places have addresses; with a detail "node 2 (10.0.0.3:2222;
 // detail)".
