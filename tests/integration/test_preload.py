@@ -241,6 +241,22 @@ class Preload(ClusterTest):
     def test_a_module_that_changes_the_folder(self):
         self.check_left_out("import os\nos.chdir('/')", "changes the working directory")
 
+    def test_a_module_that_puts_an_entry_in_front_of_the_scripts_folder(self):
+        self.check_left_out("import sys\nsys.path.insert(0, '/nowhere')", "puts an entry in front of sys.path")
+
+    def test_a_module_that_appends_an_entry_to_the_path_is_fine(self):
+        self.write("modules/appends.py", "import sys\nsys.path.append('/nowhere')")
+        node = self.run_job(SAY + "import appends, sys; say(sys.path[0] == os.path.dirname(sys.argv[0]), sys.path[-1])",
+                            "appends")
+        self.assertEqual("True /nowhere\n", node.out())
+        self.assert_forked(node)
+
+    def test_a_sitecustomize_that_puts_an_entry_first_is_fine(self):
+        self.write("modules/sitecustomize.py", "import sys\nsys.path.insert(0, '/nowhere')")
+        node = self.run_job(SAY + "import sys; say(sys.path[:2] == [os.path.dirname(sys.argv[0]), '/nowhere'])", "json")
+        self.assertEqual("True\n", node.out())
+        self.assert_forked(node)
+
     def test_a_module_that_makes_a_lock_for_processes(self):
         self.check_left_out("import multiprocessing\nlock = multiprocessing.get_context('fork').Lock()",
                             r"shares memory with its forks")

@@ -229,6 +229,7 @@ class ProcessState:
         self.descriptors = ("0", "1", "2", str(CONTROL_FD))
         self.streams = streams()
         self.shared_memory = shared_memory()
+        self.first_of_path = sys.path[:1]
 
     def why_unsafe(self):
         """What is not as it must be, as the end of a sentence; empty: nothing."""
@@ -251,6 +252,9 @@ class ProcessState:
             return "changes a resource limit"
         if os.sched_getaffinity(0) != self.affinity:
             return "changes its CPU affinity"
+        if sys.path[:1] != self.first_of_path:
+            # The interpreter puts the script's folder first, but only after this.
+            return "puts an entry in front of sys.path, or removes the first"
         cuda = sys.modules.get("torch.cuda")
         if cuda is not None and cuda.is_initialized():
             return "initializes a GPU"
@@ -581,6 +585,7 @@ def preload(modules, volatile, learned, given, watch):
     imported = 0
     watch.begin(given)
     own_sitecustomize()
+    state.first_of_path = sys.path[:1]  # also otherwise the script's folder is put before that
     why = watch.why_unsafe("", volatile) or state.why_unsafe() or imports.why_unsafe()
     if why:
         raise Unsafe("the start of this Python (sitecustomize)", why)
