@@ -238,6 +238,9 @@ class Preload(ClusterTest):
     def test_a_module_that_leaves_a_process_running(self):
         self.check_left_out("import subprocess\np = subprocess.Popen(['sleep', '1'])", "leaves a process running")
 
+    def test_a_module_that_starts_a_timer(self):
+        self.check_left_out("import signal\nsignal.signal(signal.SIGALRM, signal.SIG_IGN)\nsignal.alarm(60)", "starts a timer")
+
     def test_a_module_that_changes_the_folder(self):
         self.check_left_out("import os\nos.chdir('/')", "changes the working directory")
 

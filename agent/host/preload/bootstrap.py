@@ -52,6 +52,7 @@ NAME = "muster-preload"  # for `ps` and `top`, in place of "python"
 # As in watch/stack_dump: with this signal faulthandler writes the stack of the main thread into a file of the host's.
 STACKS_SIGNAL = _signal.SIGRTMAX - 2
 STACKS_FD = 1000
+TIMERS = (_signal.ITIMER_REAL, _signal.ITIMER_VIRTUAL, _signal.ITIMER_PROF)
 PR_SET_PDEATHSIG = 1
 
 # The steps of a worker's start that can fail, as in ExecStageError.
@@ -242,6 +243,8 @@ class ProcessState:
             return "starts a thread"
         if has_children():
             return "leaves a process running"
+        if any(_signal.getitimer(timer) != (0, 0) for timer in TIMERS):
+            return "starts a timer"  # which a fork does not have
         if streams() != self.streams:
             return "changes sys.stdin, sys.stdout or sys.stderr"
         if os.getcwd() != self.directory:
