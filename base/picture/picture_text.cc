@@ -137,6 +137,12 @@ std::string WhereBesideState(const RankPicture& rank) {
   return Short(main == nullptr ? WaitAndMissing(rank) : absl::StrCat(", ", InStack(*main)));
 }
 
+size_t LibraryFrames(const PythonThread& thread) {
+  const auto own = std::find_if(thread.frames.begin(), thread.frames.end(),
+                                [](const Frame& frame) { return !IsLibrary(frame); });
+  return static_cast<size_t>(own - thread.frames.begin());
+}
+
 std::string ShowRanks(std::vector<int> ranks) {
   std::sort(ranks.begin(), ranks.end());
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());

@@ -25,6 +25,10 @@ std::string WhereBesideState(const RankPicture& rank);
 // "3", "0-2, 7 and 9-12"; sorted ascending, without repetition.
 std::string ShowRanks(std::vector<int> ranks);
 
+// How many of the innermost frames are code that came with Python or with a package: what the user's own code has
+// called.
+size_t LibraryFrames(const PythonThread& thread);
+
 struct RankGroup {
   std::string where;                      // as the first of them stands
   std::vector<const RankPicture*> ranks;  // by rank

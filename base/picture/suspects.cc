@@ -1,6 +1,8 @@
 #include "base/picture/suspects.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -25,28 +27,54 @@ std::string Are(const std::vector<int>& ranks, const char* singular, const char*
   return ranks.size() == 1 ? singular : plural;
 }
 
-// In the files of torch that define its collective operations: each of them waits for the other ranks. Those of
-// sharded training are left out, in which a model's own code runs.
-bool IsCollective(const Frame& frame) {
-  return absl::EndsWith(frame.file, "/torch/distributed/distributed_c10d.py") ||
-         absl::EndsWith(frame.file, "/torch/distributed/_functional_collectives.py");
-}
-
 bool HasStack(const RankPicture& rank) { return MainThread(rank) != nullptr; }
 
-// Of a rank with a stack.
-bool IsInNoCollective(const RankPicture& rank) {
-  const std::vector<Frame>& frames = MainThread(rank)->frames;
-  return std::none_of(frames.begin(), frames.end(), IsCollective);
+enum class Collective { kNone, kPossible, kSure };
+
+// By the frames below the user's own code. The files of torch that define collective operations come first. In the
+// other folders here operations may wait for other ranks without a frame that shows it: gradients are reduced by
+// threads of C++ while backward() waits, kernels of NCCL are waited for by a synchronization.
+Collective WaitsInCollective(const RankPicture& rank) {
+  constexpr const char* kFiles[] = {"/torch/distributed/distributed_c10d.py",
+                                    "/torch/distributed/_functional_collectives.py"};
+  constexpr const char* kFolders[] = {"/torch/distributed/", "/torch/autograd/", "/torch/nn/parallel/",
+                                      "/torch/cuda/",        "/torch/_dynamo/",  "/torch/_inductor/"};
+  const PythonThread& main = *MainThread(rank);
+  Collective found = Collective::kNone;
+  for (size_t i = 0; i < LibraryFrames(main); ++i) {
+    const auto is_in = [&file = main.frames[i].file](const char* place) { return absl::StrContains(file, place); };
+    if (std::any_of(std::begin(kFiles), std::end(kFiles), is_in)) return Collective::kSure;
+    if (std::any_of(std::begin(kFolders), std::end(kFolders), is_in)) found = Collective::kPossible;
+  }
+  return found;
 }
 
-// Where as many ranks stand at each of several places.
-Suspects OfEvenGroups(const std::vector<RankPicture>& ranks, size_t places) {
-  std::vector<int> some;
-  if (std::all_of(ranks.begin(), ranks.end(), HasStack)) some = Some(ranks, IsInNoCollective);
-  if (some.empty()) return {some, absl::StrCat("the ranks stand at ", places, " places, as many at each")};
-  return {some,
-          absl::StrCat(Are(some, "it is", "they are"), " in no collective operation, in which the others wait")};
+// Whether only these wait in collective operations, which speaks against the others.
+bool AloneInCollectives(const std::vector<RankPicture>& ranks, const std::vector<int>& few) {
+  return std::all_of(ranks.begin(), ranks.end(), [&few](const RankPicture& rank) {
+    const bool is_one = std::find(few.begin(), few.end(), rank.rank) != few.end();
+    return HasStack(rank) && is_one == (WaitsInCollective(rank) == Collective::kSure);
+  });
+}
+
+// Where the places themselves tell nothing. why: then.
+Suspects ByCollectives(const std::vector<RankPicture>& ranks, const std::string& why) {
+  std::vector<int> outside, inside;
+  for (const RankPicture& rank : ranks) {
+    if (!HasStack(rank)) return {{}, absl::StrCat(why, ", as far as that is known")};
+    const Collective found = WaitsInCollective(rank);
+    if (found == Collective::kPossible) return {{}, why};
+    (found == Collective::kSure ? inside : outside).push_back(rank.rank);
+  }
+  if (inside.empty() || outside.empty()) return {{}, why};
+  std::sort(outside.begin(), outside.end());
+  Suspects suspects;
+  suspects.why = absl::StrCat(Are(outside, "it is", "they are"), " in no collective operation, while ",
+                              Are(inside, "rank ", "ranks "), ShowRanks(inside),
+                              Are(inside, " waits in one", " wait in one"));
+  suspects.ranks = std::move(outside);
+  suspects.is_weak = true;
+  return suspects;
 }
 
 }  // namespace
@@ -63,8 +91,11 @@ Suspects FindSuspects(const std::vector<RankPicture>& ranks) {
     return {some, Are(some, "the kernel holds it", "the kernel holds them"), true};
   }
   const std::vector<RankGroup> groups = GroupByPlace(ranks);
-  if (groups.size() < 2) return {{}, "no rank differs from the others"};
-  if (groups.back().ranks.size() == groups.front().ranks.size()) return OfEvenGroups(ranks, groups.size());
+  if (ranks.size() < 2) return {{}, "there is no other rank to compare with"};
+  if (groups.size() < 2) return ByCollectives(ranks, "no rank differs from the others");
+  if (groups.back().ranks.size() == groups.front().ranks.size()) {
+    return ByCollectives(ranks, absl::StrCat("the ranks stand at ", groups.size(), " places, as many at each"));
+  }
   Suspects suspects;
   for (const RankGroup& group : groups) {
     if (group.ranks.size() > groups.front().ranks.size()) break;
@@ -73,6 +104,7 @@ Suspects FindSuspects(const std::vector<RankPicture>& ranks) {
       suspects.is_weak |= MainThread(*rank) == nullptr;
     }
   }
+  suspects.is_weak |= AloneInCollectives(ranks, suspects.ranks);
   std::sort(suspects.ranks.begin(), suspects.ranks.end());
   const size_t others = ranks.size() - suspects.ranks.size();
   suspects.why =

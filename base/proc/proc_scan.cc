@@ -347,13 +347,13 @@ std::optional<absl::Duration> ProcessorTimeOfSleeper(pid_t pid) {
   return ProcessorTimeIn(fields);
 }
 
-absl::Duration WaitForProcessor(pid_t pid) {
+SchedulerTimes ReadSchedulerTimes(pid_t pid) {
   const auto text = ReadFile(ProcPath(pid, "schedstat"));
-  if (!text.ok()) return absl::ZeroDuration();
+  if (!text.ok()) return {};
   std::istringstream fields(*text);
-  int64_t used_ns = 0, waited_ns = 0;
-  fields >> used_ns >> waited_ns;
-  return absl::Nanoseconds(waited_ns);
+  int64_t ran_ns = 0, waited_ns = 0;
+  fields >> ran_ns >> waited_ns;
+  return {absl::Nanoseconds(ran_ns), absl::Nanoseconds(waited_ns)};
 }
 
 std::string KernelFunction(pid_t pid) {

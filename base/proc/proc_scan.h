@@ -98,9 +98,12 @@ uint64_t BytesWritten(pid_t pid);
 absl::Duration ProcessorTime(pid_t pid);
 // That of the first thread, if it sleeps where a signal wakes it; nullopt: it does not, or it is not known.
 std::optional<absl::Duration> ProcessorTimeOfSleeper(pid_t pid);
-// For how long so far the process's first thread could run but had no processor (sched-stats of the kernel's
-// documentation); zero: not known.
-absl::Duration WaitForProcessor(pid_t pid);
+// Of the process's first thread so far: for how long it ran, and could run but had no processor (sched-stats of
+// the kernel's documentation). A wait is counted when it ends. Zero: not known.
+struct SchedulerTimes {
+  absl::Duration ran, waited;
+};
+SchedulerTimes ReadSchedulerTimes(pid_t pid);
 
 // The function of the kernel in which the process waits. Empty: it does not wait there, or we are not told.
 std::string KernelFunction(pid_t pid);

@@ -1,7 +1,11 @@
 #include "cli/env/env_check.h"
 
+#include <linux/capability.h>
+
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <cstring>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -22,6 +26,11 @@ namespace {
 using Kind = Finding::Kind;
 
 constexpr char kOwnCgroup[] = "/proc/self/cgroup";
+constexpr char kOwnStatus[] = "/proc/self/status";
+constexpr char kCapabilities[] = "\nCapEff:";
+constexpr char kTraceScope[] = "/proc/sys/kernel/yama/ptrace_scope";
+constexpr char kStacks[] = "stacks of a hang";
+constexpr size_t kMaxProcFileBytes = 64 * 1024;
 constexpr char kCgroupRoot[] = "/sys/fs/cgroup";
 constexpr int kExitProblemFound = 1;
 constexpr size_t kMaxAddressesShown = 4;
@@ -250,19 +259,50 @@ class Checker {
 
   // Whether a picture of a hang will show lines of code.
   void StacksOfHang() {
-    const std::string& python = report_.interpreter.path;
+    const std::string& python = program_.path.empty() ? report_.interpreter.path : program_.path;
+    if (plan_.view.role != discovery::NodeRole::kTrainer || plan_.config.slots() == 0) return;
     if (plan_.config.hang_timeout_ms() == 0 || plan_.no_python || python.empty()) return;
+    const auto& preload = plan_.settings.workers.preload;
+    const std::string instead =
+        absl::StrCat("a hang is seen, but ", !preload || preload->value.IsNothing()
+                                                 ? "no line of code is shown"
+                                                 : "only workers whose main thread waits show their lines");
+    const std::string tool = StackTool(python);
+    if (tool.empty()) {
+      Add(Kind::kNote, kStacks,
+          absl::StrCat(kStackTool, " is neither beside ", OneLine(python), " nor on PATH: ", instead),
+          absl::StrCat("install it: ", OneLine(python), " -m pip install ", kStackTool));
+    } else if (MayLookAtWorkers()) {
+      Add(Kind::kGood, kStacks, tool);
+    } else {
+      Add(Kind::kNote, kStacks,
+          absl::StrCat(tool, " may not look at the workers (", kTraceScope, " is not 0): ", instead),
+          "set kernel.yama.ptrace_scope to 0, or give the container CAP_SYS_PTRACE");
+    }
+  }
+
+  // The file of py-spy; empty: there is none.
+  std::string StackTool(const std::string& python) const {
     const std::string beside = python.substr(0, python.rfind('/') + 1) + kStackTool;
     for (const std::string& file : {beside, std::string(kStackTool)}) {
-      const machine::ProgramCheck tool = machine::CheckProgram(machine::ProgramKind::kProgram, file, {},
-                                                               report_.environment, probe_.look_at_file);
-      if (!tool.path.empty()) return Add(Kind::kGood, "stacks of a hang", tool.path);
+      const machine::ProgramCheck found = machine::CheckProgram(machine::ProgramKind::kProgram, file, {},
+                                                                report_.environment, probe_.look_at_file);
+      if (!found.path.empty()) return found.path;
     }
-    Add(Kind::kNote, "stacks of a hang",
-        absl::StrCat(kStackTool, " is neither beside ", OneLine(python),
-                     " nor on PATH: muster can show that the job "
-                     "hangs, but no line of code (with --preload some)"),
-        absl::StrCat("install it: ", OneLine(python), " -m pip install ", kStackTool));
+    return "";
+  }
+
+  // Yama (the kernel's documentation of its scopes) lets only ancestors look at a process, or those with
+  // CAP_SYS_PTRACE; py-spy is no ancestor of the workers.
+  bool MayLookAtWorkers() const {
+    const auto scope = probe_.read_file(kTraceScope, kMaxProcFileBytes);
+    if (!scope.ok() || absl::StartsWith(*scope, "0")) return true;
+    const auto status = probe_.read_file(kOwnStatus, kMaxProcFileBytes);
+    if (!status.ok()) return false;
+    const size_t at = status->find(kCapabilities);
+    if (at == std::string::npos) return false;
+    const uint64_t capabilities = std::strtoull(status->c_str() + at + std::strlen(kCapabilities), nullptr, 16);
+    return (capabilities >> CAP_SYS_PTRACE & 1) != 0;
   }
 
   void Accelerators() {

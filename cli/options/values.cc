@@ -287,7 +287,7 @@ bool IsModuleName(absl::string_view name) {
 
 // Words that a user may take for values of --preload; no module of use has such a name.
 bool IsSwitch(absl::string_view name) {
-  constexpr const char* kSwitches[] = {"auto", "off", "on", "yes", "no", "true", "false"};
+  constexpr const char* kSwitches[] = {"auto", "off", "on", "yes", "no", "true", "false", "none"};
   return std::any_of(std::begin(kSwitches), std::end(kSwitches),
                      [name](const char* each) { return absl::EqualsIgnoreCase(name, each); });
 }

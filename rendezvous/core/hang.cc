@@ -134,11 +134,11 @@ std::string DescribeSilence(const Job& job) {
 
 std::string DescribeColdSilence(const Job& job) {
   const StallJudge& judge = job.hang.judge;
-  return absl::StrCat(
-      "no worker has shown a sign of life for ", muster::FormatDuration(judge.warm_limit()),
-      " (--hang-timeout), but this round is not warm: signs have been seen in ", judge.signs(), " of the ",
-      kWarmUpSigns, " tenths of that time that it takes; until then it may be silent for ",
-      muster::FormatDuration(judge.limit()), "; kill -USR2 to a node's muster shows where its workers stand");
+  return absl::StrCat("no worker has shown a sign of life for ", muster::FormatDuration(judge.warm_limit()),
+                      " (--hang-timeout), but this round is not warm yet: it takes ", kWarmUpSigns,
+                      " separate tenths of that time with signs, and ", judge.signs(),
+                      " have been seen; until then it may be silent for ", muster::FormatDuration(judge.limit()),
+                      "; kill -USR2 to a node's muster shows where its workers stand");
 }
 
 bool AllHaveAnswered(const Job& job) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""From the death of a worker to the first all_reduce of the next round, with torch on gloo: torchrun, torchrun whose rounds
-have a store each, muster, and muster with --preload, job by job in turn. How many restarts succeed at all; what 8 workers cost at their start. Prints tables;
-asserts nothing.
+"""From the death of a worker to the first all_reduce of the next round, with torch on gloo: torchrun, torchrun whose
+rounds have a store each, muster, and muster with --preload, job by job in turn. How many restarts succeed at all; what 8
+workers cost at their start. Prints tables; asserts nothing.
 
     python3 tests/bench/preload.py [--jobs 20]
 
@@ -26,7 +26,7 @@ import bench  # noqa: E402
 from cluster import BINARY, descendants, free_port, is_alive, kill  # noqa: E402
 
 PYTHON = ROOT / ".venv/bin/python"
-TORCHRUN = ROOT / ".venv/bin/torchrun"
+TORCHRUN_FILE = ROOT / ".venv/bin/torchrun"
 WORKER = HERE / "preload_worker.py"
 KILLS = 3
 INTO_ROUND_S = 1.0
@@ -43,7 +43,7 @@ def commands(launcher, nodes, workers, program):
     """One command for each node."""
     port = free_port("127.0.0.1")
     if launcher in (TORCHRUN, TORCHRUN_OWN_STORES):
-        common = [str(TORCHRUN), "--nproc-per-node", str(workers), "--max-restarts", str(KILLS), "--monitor-interval", "0.1"]
+        common = [str(TORCHRUN_FILE), "--nproc-per-node", str(workers), "--max-restarts", str(KILLS), "--monitor-interval", "0.1"]
         if nodes == 1:
             return [[*common, "--standalone", *program]]
         return [[*common, "--nnodes", str(nodes), "--rdzv-backend", "c10d", "--rdzv-endpoint", f"127.0.0.1:{port}",

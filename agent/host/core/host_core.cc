@@ -435,9 +435,10 @@ void HostCore::OnForwarded(BootTime, int signal, int processes, Effects* out) {
   if (processes > 0) {
     return Say(
         Severity::kInfo,
-        absl::StrCat(DescribeSignal(signal), " was forwarded to ", processes,
-                     processes == 1 ? " worker process that handles it" : " worker processes that handle it",
-                     signal == SIGUSR2 ? ", so no picture of the workers is taken" : ""),
+        absl::StrCat(
+            DescribeSignal(signal), " was forwarded to ", processes,
+            processes == 1 ? " worker process that handles it" : " worker processes that handle it",
+            signal == SIGUSR2 ? "; no picture of the workers is taken (py-spy dump --pid PID shows one)" : ""),
         out);
   }
   if (signal != SIGUSR2) {

@@ -109,11 +109,15 @@ bool Preload::OnReady(const PreloadNews& news, Effects* out) {
   if (state_ != State::kStarting) return false;
   state_ = State::kReady;
   if (learns()) {
-    Say(Severity::kInfo,
-        absl::StrCat("--preload auto: no list of what this script imports yet, so this round is watched; ",
-                     options_.list.empty() ? "the list cannot be kept for later jobs, for want of HOME"
-                                           : absl::StrCat("the list is kept in ", options_.list)),
-        out);
+    if (!std::exchange(has_said_that_it_learns_, true)) {
+      Say(Severity::kInfo,
+          absl::StrCat(
+              "--preload auto: there is no valid list of what this script imports, so one worker of the first "
+              "round that is forked is watched; the list ",
+              options_.list.empty() ? "serves this job only, for want of HOME"
+                                    : absl::StrCat("for later jobs goes to ", options_.list)),
+          out);
+    }
     return StopHolding();
   }
   if (std::exchange(left_out_, false) && keeps_) out->push_back(KeepLearned{modules_});

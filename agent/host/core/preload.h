@@ -94,6 +94,7 @@ class Preload {
   std::vector<std::string> modules_;  // those that are left
   State state_ = State::kOff;
   bool has_begun_ = false;
+  bool has_said_that_it_learns_ = false;
   bool holds_;
   BootTime holds_until_ = absl::InfiniteFuture();
   BootTime started_at_ = absl::InfinitePast();

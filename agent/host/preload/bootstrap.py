@@ -314,23 +314,24 @@ def keeper_of_pid(modules):
                 return name
         return ""
 
-    return told_by_fork(search)
+    return told_by_fork(search) or ""
 
 
 def told_by_fork(work):
-    """The text that work() returns in a fork of this process; empty also if it ends that process."""
+    """The text that work() returns in a fork of this process; None: that process has not come so far."""
     ours, theirs = os.pipe()
     child = fork()
     if child == 0:
         try:
-            os.write(theirs, work().encode(errors="surrogateescape")[:MAX_MESSAGE])
+            # A first byte tells an empty text from none.
+            os.write(theirs, b"=" + work().encode(errors="backslashreplace")[: MAX_MESSAGE - 1])
         finally:
             os._exit(0)
     os.close(theirs)
-    text = os.fsdecode(os.read(ours, MAX_MESSAGE))
+    text = os.read(ours, MAX_MESSAGE)
     os.close(ours)
     reap(child)
-    return text
+    return text[1:].decode(errors="replace") if text else None
 
 
 def shows(value, pid):
@@ -879,8 +880,8 @@ def rehearse(changes):
         return ""
 
     why = told_by_fork(attempt)
-    if why:
-        raise RuntimeError("no worker can be made of it: " + why)
+    if why != "":
+        raise RuntimeError("no worker can be made of it: " + (why or "its fork has ended"))
 
 
 def give_up(spec, step, error):

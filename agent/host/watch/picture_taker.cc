@@ -15,6 +15,7 @@
 #include "absl/time/clock.h"
 #include "base/check.h"
 #include "base/io/bounded_call.h"
+#include "base/picture/processor_need.h"
 #include "base/picture/py_spy.h"
 #include "base/proc/proc_scan.h"
 #include "base/utf8.h"
@@ -49,11 +50,14 @@ std::vector<ProcessInfo> SessionOf(pid_t worker) {
   return members;
 }
 
-// With the time in which they waited for a processor: on a busy machine one that spins has but a part of one.
-absl::Duration ProcessorNeedOf(const std::vector<ProcessInfo>& processes) {
-  absl::Duration total;
-  for (const ProcessInfo& process : processes) total += ProcessorTime(process.pid) + WaitForProcessor(process.pid);
-  return total;
+// The time of all threads is counted in ticks, that of the first one exactly.
+std::map<pid_t, ProcessorUse> UsesOf(const std::vector<ProcessInfo>& processes) {
+  std::map<pid_t, ProcessorUse> uses;
+  for (const ProcessInfo& process : processes) {
+    const SchedulerTimes first = ReadSchedulerTimes(process.pid);
+    uses[process.pid] = {std::max(ProcessorTime(process.pid), first.ran), first.waited};
+  }
+  return uses;
 }
 
 // What /proc says of one rank.
@@ -85,11 +89,9 @@ Looked LookAt(const PictureTaker::Subject& subject) {
   picture.program = ToUtf8(NameOf(shown), kMaxName);
   picture.threads = shown.threads;
   // The state of one moment is chance.
-  const absl::Duration before = ProcessorNeedOf(session);
+  const std::map<pid_t, ProcessorUse> before = UsesOf(session);
   absl::SleepFor(kBetweenLooks);
-  // A process that has ended meanwhile takes its time along.
-  const absl::Duration needed = std::max(absl::ZeroDuration(), ProcessorNeedOf(session) - before);
-  picture.busy_percent = static_cast<int>(100 * absl::FDivDuration(needed, kBetweenLooks));
+  picture.busy_percent = ProcessorNeed(before, UsesOf(session), kBetweenLooks);
   const std::optional<ProcessInfo> later = ReadProcess(shown.pid);
   picture.state = later ? later->state : shown.state;
   if (picture.state == 'D' && shown.state != 'D') picture.state = shown.state;

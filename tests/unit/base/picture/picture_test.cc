@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/picture/faulthandler.h"
 #include "base/picture/picture_text.h"
+#include "base/picture/processor_need.h"
 #include "base/picture/py_spy.h"
 #include "base/picture/suspects.h"
 
@@ -202,24 +203,80 @@ TEST(Suspects, HalfAndHalfAccuseNobodyIfAllWaitInCollectives) {
   EXPECT_TRUE(suspects.ranks.empty());
   EXPECT_EQ(suspects.why, "the ranks stand at 2 places, as many at each");
   EXPECT_EQ(FindSuspects(Eight()).why, "no rank differs from the others");
-  EXPECT_TRUE(FindSuspects({}).ranks.empty());
 }
 
+TEST(Suspects, OneAloneHasNobodyToCompareWith) {
+  EXPECT_EQ(FindSuspects({InAllReduce(0)}).why, "there is no other rank to compare with");
+  EXPECT_EQ(FindSuspects({}).why, "there is no other rank to compare with");
+}
+
+const Frame kLoads{"load", "/job/data.py", 41};
+
 TEST(Suspects, OfHalfAndHalfThoseAreThatWaitInNoCollective) {
-  const Frame loads{"load", "/job/data.py", 41};
-  const Suspects one = FindSuspects({InAllReduce(0), Standing(1, {loads})});
+  const Suspects one = FindSuspects({InAllReduce(0), Standing(1, {kLoads})});
   EXPECT_THAT(one.ranks, ElementsAre(1));
-  EXPECT_EQ(one.why, "it is in no collective operation, in which the others wait");
-  EXPECT_FALSE(one.is_weak);
-  const Suspects two = FindSuspects({Standing(0, {loads}), InAllReduce(1), Standing(2, {loads}), InAllReduce(3)});
+  EXPECT_EQ(one.why, "it is in no collective operation, while rank 0 waits in one");
+  EXPECT_TRUE(one.is_weak) << "kernels of NCCL are waited for without a frame of torch";
+  const Suspects two =
+      FindSuspects({Standing(0, {kLoads}), InAllReduce(1), Standing(2, {kLoads}), InAllReduce(3)});
   EXPECT_THAT(two.ranks, ElementsAre(0, 2));
-  EXPECT_EQ(two.why, "they are in no collective operation, in which the others wait");
+  EXPECT_EQ(two.why, "they are in no collective operation, while ranks 1, 3 wait in one");
+}
+
+// A framework calls all of it from one line of the user's.
+TEST(Suspects, OfRanksThatACommonLineHasBroughtThereThoseAreThatWaitInNoCollective) {
+  const Frame trains{"<module>", "/job/train.py", 10};
+  const Frame inner{"train", "/opt/venv/lib/python3.11/site-packages/frame/trainer.py", 5};
+  const Frame collates{"collate", "/opt/venv/lib/python3.11/site-packages/frame/data.py", 7};
+  const Suspects suspects =
+      FindSuspects({Standing(0, {{"barrier", kTorch, 9}, inner, trains}),
+                    Standing(1, {{"barrier", kTorch, 9}, inner, trains}), Standing(2, {collates, inner, trains})});
+  EXPECT_THAT(suspects.ranks, ElementsAre(2));
+}
+
+// Gradients are reduced by threads of C++ while the main thread waits in backward().
+TEST(Suspects, WhoMayWaitForOthersInAnotherWayIsNone) {
+  const RankPicture reduces =
+      Standing(1, {{"_engine_run_backward", "/opt/venv/lib/python3.11/site-packages/torch/autograd/graph.py", 869},
+                   {"step", "/job/train.py", 87}});
+  EXPECT_TRUE(FindSuspects({InAllReduce(0), reduces}).ranks.empty());
 }
 
 TEST(Suspects, OfHalfAndHalfNobodyIsIfSomeHaveNoStack) {
   RankPicture hidden = Standing(2, {});
   hidden.busy_percent = 0;
-  EXPECT_TRUE(FindSuspects({InAllReduce(0), Standing(1, {{"load", "/job/data.py", 41}}), hidden}).ranks.empty());
+  const Suspects suspects = FindSuspects({InAllReduce(0), Standing(1, {kLoads}), hidden});
+  EXPECT_TRUE(suspects.ranks.empty());
+  EXPECT_EQ(suspects.why, "the ranks stand at 3 places, as many at each, as far as that is known");
+}
+
+TEST(Suspects, AFewThatAloneWaitInCollectivesAreAWeakSign) {
+  const std::vector<RankPicture> ranks = {InAllReduce(0), Standing(1, {kLoads}), Standing(2, {kLoads})};
+  EXPECT_THAT(FindSuspects(ranks).ranks, ElementsAre(0));
+  EXPECT_TRUE(FindSuspects(ranks).is_weak) << "the others may be what it waits for";
+}
+
+TEST(ProcessorNeed, IsWhatWasUsedAndWaitedForByAllProcesses) {
+  const auto ms = [](int count) { return absl::Milliseconds(count); };
+  EXPECT_EQ(ProcessorNeed({{7, {ms(1000), ms(0)}}, {8, {ms(0), ms(0)}}},
+                          {{7, {ms(1150), ms(0)}}, {8, {ms(30), ms(0)}}}, ms(300)),
+            60);
+  EXPECT_EQ(ProcessorNeed({{7, {ms(1000), ms(500)}}}, {{7, {ms(1075), ms(725)}}}, ms(300)), 100)
+      << "one that spins, beside others";
+}
+
+TEST(ProcessorNeed, AWaitCountsOnlyWithUseAndForNoLongerThanTheTimeBetween) {
+  const auto ms = [](int count) { return absl::Milliseconds(count); };
+  EXPECT_EQ(ProcessorNeed({{7, {ms(0), ms(0)}}}, {{7, {ms(1), ms(1000)}}}, ms(300)), 0) << "woken for a moment";
+  EXPECT_EQ(ProcessorNeed({{7, {ms(0), ms(0)}}}, {{7, {ms(30), ms(1000)}}}, ms(300)), 100);
+}
+
+TEST(ProcessorNeed, WhatHasEndedOrBegunMeanwhileCountsForNothing) {
+  const auto ms = [](int count) { return absl::Milliseconds(count); };
+  EXPECT_EQ(ProcessorNeed({{7, {ms(5000), ms(5000)}}, {8, {ms(0), ms(0)}}},
+                          {{8, {ms(150), ms(0)}}, {9, {ms(80), ms(80)}}}, ms(300)),
+            50);
+  EXPECT_EQ(ProcessorNeed({{7, {ms(50), ms(50)}}}, {{7, {ms(0), ms(0)}}}, ms(300)), 0) << "it is gone";
 }
 
 TEST(Suspects, WhoHasEndedOrIsStoppedOrHeldComesBeforeAnyPlace) {

@@ -11,6 +11,7 @@
 #include <functional>
 
 #include "absl/time/clock.h"
+#include "base/check.h"
 
 namespace muster {
 namespace {
@@ -37,12 +38,7 @@ TEST(ProcHidesProcessesTest, OnlyAnOptionOfProcCounts) {
 class Child {
  public:
   template <typename Body>
-  explicit Child(Body body) : pid_(fork()) {
-    if (pid_ != 0) return;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    body();
-    _exit(0);
-  }
+  explicit Child(Body body) : Child(getpid(), body) {}
   Child(const Child&) = delete;
   ~Child() {
     kill(pid_, SIGKILL);
@@ -51,6 +47,16 @@ class Child {
   pid_t pid() const { return pid_; }
 
  private:
+  template <typename Body>
+  Child(pid_t parent, Body body) : pid_(fork()) {
+    MUSTER_CHECK(pid_ >= 0, "fork");
+    if (pid_ != 0) return;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(0);
+    body();
+    _exit(0);
+  }
+
   const pid_t pid_;
 };
 
@@ -66,21 +72,25 @@ TEST(ProcessorTimeOfSleeperTest, OnlyOneThatSleepsHasIt) {
   const Child sleeps([] { pause(); });
   const Child spins(Spin);
   EXPECT_TRUE(Becomes([&] { return ProcessorTimeOfSleeper(sleeps.pid()).has_value(); }));
+  EXPECT_EQ(ProcessorTimeOfSleeper(sleeps.pid()), ProcessorTime(sleeps.pid()));
   EXPECT_TRUE(Becomes([&] { return ProcessorTime(spins.pid()) > absl::Milliseconds(20); }));
   EXPECT_FALSE(ProcessorTimeOfSleeper(spins.pid()).has_value());
 }
 
-TEST(WaitForProcessorTest, OfTwoThatSpinOnOneProcessorEachWaits) {
-  if (access("/proc/self/schedstat", R_OK) != 0) GTEST_SKIP() << "this kernel does not count it";
+TEST(SchedulerTimesTest, OfTwoThatSpinOnOneProcessorEachRunsAndWaits) {
+  if (ReadSchedulerTimes(getpid()).ran == absl::ZeroDuration()) GTEST_SKIP() << "this kernel does not count them";
   const Child first(Spin), second(Spin);
   cpu_set_t one;
   CPU_ZERO(&one);
   CPU_SET(static_cast<size_t>(sched_getcpu()), &one);
   for (const pid_t pid : {first.pid(), second.pid()}) ASSERT_EQ(sched_setaffinity(pid, sizeof(one), &one), 0);
   for (const pid_t pid : {first.pid(), second.pid()}) {
-    EXPECT_TRUE(Becomes([&] { return WaitForProcessor(pid) > absl::Milliseconds(100); }));
+    EXPECT_TRUE(Becomes([&] {
+      const SchedulerTimes times = ReadSchedulerTimes(pid);
+      return times.ran > absl::Milliseconds(50) && times.waited > absl::Milliseconds(50);
+    }));
   }
-  EXPECT_EQ(WaitForProcessor(0), absl::ZeroDuration());
+  EXPECT_EQ(ReadSchedulerTimes(0).waited, absl::ZeroDuration());
 }
 
 }  // namespace

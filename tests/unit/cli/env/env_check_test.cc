@@ -361,16 +361,33 @@ TEST(EnvCheck, WarningsAndAMissingInterpreterAreWrong) {
 
 TEST(EnvCheck, WithHangTimeoutItSaysWhetherStacksCanBeShown) {
   Node node;
+  const auto stacks = [&node] { return Named(node, "stacks of a hang"); };
   EXPECT_FALSE(Of(node.Check(), "stacks of a hang").has_value());
   node.plan.config.set_hang_timeout_ms(1000);
-  EXPECT_EQ(Named(node, "stacks of a hang").kind, Kind::kNote);
-  EXPECT_EQ(Named(node, "stacks of a hang").advice, "install it: /p/python -m pip install py-spy");
-  EXPECT_EQ(ExitCodeOf(node.Check()), 0) << "a hang is found without it, too";
+  EXPECT_EQ(stacks().kind, Kind::kNote);
+  EXPECT_THAT(stacks().text, HasSubstr("no line of code is shown"));
+  EXPECT_EQ(stacks().advice, "install it: /p/python -m pip install py-spy");
+  EXPECT_EQ(ExitCodeOf(node.Check()), 0) << "a hang is seen without it, too";
   node.environment = {{"PATH", "/a:/b"}};
   node.files = {{"/b/py-spy", ""}};
-  EXPECT_EQ(Named(node, "stacks of a hang").text, "/b/py-spy");
+  EXPECT_EQ(stacks().text, "/b/py-spy");
   node.files.insert({"/p/py-spy", ""});
-  EXPECT_EQ(Named(node, "stacks of a hang").text, "/p/py-spy") << "that of the workers' Python comes first";
+  EXPECT_EQ(stacks().text, "/p/py-spy") << "that of the workers' Python comes first";
+  EXPECT_EQ(stacks().kind, Kind::kGood);
+  node.plan.view.role = discovery::NodeRole::kAux;
+  EXPECT_FALSE(Of(node.Check(), "stacks of a hang").has_value()) << "it has no workers";
+}
+
+TEST(EnvCheck, WhereYamaForbidsItStacksNeedACapability) {
+  Node node;
+  node.plan.config.set_hang_timeout_ms(1000);
+  node.files = {{"/p/py-spy", ""}, {"/proc/sys/kernel/yama/ptrace_scope", "0\n"}};
+  EXPECT_EQ(Named(node, "stacks of a hang").kind, Kind::kGood);
+  node.files["/proc/sys/kernel/yama/ptrace_scope"] = "1\n";
+  node.files["/proc/self/status"] = "Name:\tmuster\nCapEff:\t00000000a80425fb\n";  // root in a container of Docker
+  EXPECT_EQ(Named(node, "stacks of a hang").kind, Kind::kNote);
+  EXPECT_THAT(Named(node, "stacks of a hang").text, HasSubstr("/p/py-spy may not look at the workers"));
+  node.files["/proc/self/status"] = "Name:\tmuster\nCapEff:\t000001ffffffffff\n";
   EXPECT_EQ(Named(node, "stacks of a hang").kind, Kind::kGood);
 }
 

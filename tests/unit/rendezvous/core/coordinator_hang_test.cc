@@ -133,8 +133,10 @@ TEST(CoordinatorHang, ASilenceBeforeTheRoundIsWarmIsSaidOnceAndLeftAlone) {
   }
   c.Pass(3 * kLimit, {"a", "b"});
   EXPECT_EQ(
-      c.Said("no worker has shown a sign of life for 20s (--hang-timeout), but this round is not warm: signs have "
-             "been seen in 3 of the 10 tenths of that time that it takes; until then it may be silent for 30m"),
+      c.Said("no worker has shown a sign of life for 20s (--hang-timeout), but this round is not warm yet: it "
+             "takes 10 separate tenths of that time with signs, and 3 have been seen; until then it may be silent "
+             "for "
+             "30m"),
       1);
   EXPECT_EQ(c.Told("a").picture(), 0u);
 }

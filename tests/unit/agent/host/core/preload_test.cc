@@ -208,8 +208,9 @@ class LearningTest : public PreloadTest {
     EXPECT_THAT(preload.Holds(), HasSubstr("starts the Python from which its workers are forked"))
         << "a node that offers no port and prepares nothing would not be waited for";
     EXPECT_TRUE(News(&preload, {.kind = PreloadNews::kReady}));
-    EXPECT_THAT(Lines(), ElementsAre(::testing::AllOf(HasSubstr("no list of what this script imports yet"),
-                                                      HasSubstr("the list is kept in /cache/list"))));
+    EXPECT_THAT(Lines(),
+                ElementsAre(::testing::AllOf(HasSubstr("one worker of the first round that is forked is watched"),
+                                             HasSubstr("the list for later jobs goes to /cache/list"))));
     EXPECT_TRUE(preload.ready() && preload.learns());
     EXPECT_FALSE(News(&preload, {.kind = PreloadNews::kForked}));
     effects_.clear();
@@ -217,6 +218,24 @@ class LearningTest : public PreloadTest {
   }
   size_t Reads() const { return AllOf<ReadLearned>(effects_).size(); }
 };
+
+TEST_F(LearningTest, ThatItLearnsIsSaidOnceAlsoIfThePythonIsStartedAnew) {
+  Preload preload = Learning();
+  EXPECT_FALSE(News(&preload, {.kind = PreloadNews::kEnded, .why = "x"}));
+  now_ += kPreloadRetry;
+  EXPECT_FALSE(preload.OnTick(now_, &effects_));
+  effects_.clear();
+  EXPECT_FALSE(News(&preload, {.kind = PreloadNews::kReady}));
+  EXPECT_TRUE(preload.ready());
+  EXPECT_THAT(Lines(), IsEmpty());
+}
+
+TEST_F(LearningTest, WithoutAPlaceTheListServesThisJob) {
+  Preload preload({.modules = {}, .learns = true});
+  preload.Begin(now_, &effects_);
+  EXPECT_TRUE(News(&preload, {.kind = PreloadNews::kReady}));
+  EXPECT_THAT(Lines(), ElementsAre(HasSubstr("the list serves this job only, for want of HOME")));
+}
 
 TEST_F(LearningTest, AListOfAnEarlierJobIsImportedBeforeTheFirstRound) {
   Preload preload({.modules = {"torch"}, .learns = true});
