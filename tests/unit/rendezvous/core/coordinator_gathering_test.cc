@@ -1,4 +1,5 @@
 // When a round starts, of which nodes, and with which history: one test for each rule of gathering.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/exit_codes.h"
