@@ -64,6 +64,9 @@ READ_BY_LIBRARIES = ("OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "GOTO_", "BLI
 # As they are before a module may have replaced them.
 fork, waitpid, getpid = os.fork, os.waitpid, os.getpid
 
+# The second is its name until something imports importlib.
+IMPORT_SYSTEM = ("importlib._bootstrap", "_frozen_importlib")
+
 # Modules that look through all variables for some of their own, none of which is of a worker.
 LOOK_FOR_THEIR_OWN = ("tqdm.utils",)
 
@@ -1048,7 +1051,7 @@ def is_import_of(installed):
     frame = sys._getframe(1)
     while frame is not None:
         module = frame.f_globals
-        if module.get("__name__") == "importlib._bootstrap":
+        if module.get("__name__") in IMPORT_SYSTEM:
             return True
         is_own = module is globals() or module.get("__name__") in PASSED_OVER
         if not is_own and not str(module.get("__file__", "")).startswith(installed):
