@@ -284,6 +284,7 @@ class Preload(ClusterTest):
         self.assertEqual("True posix\n", node.out())
         self.assertEqual([], node.said(LEFT_OUT))
 
+    @unittest.skipIf(os.getpid() < 1000, "pids are low here, and a low number may stand in a text by chance")
     def test_a_module_that_keeps_its_pid_in_a_text(self):
         self.check_left_out("import os\nNAME = 'log-%d' % os.getpid()", r"keeps its process's pid \(in bad\)")
 
