@@ -33,10 +33,25 @@ def listening(pid):
     return ports
 
 
+def has_connection(pid, port):
+    """Whether this process is connected to that port."""
+    ours = sockets_of(pid)
+    for table in ("tcp", "tcp6"):
+        for line in pathlib.Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "01" and fields[9] in ours and int(fields[2].rsplit(":", 1)[1], 16) == port:  # ESTABLISHED
+                return True
+    return False
+
+
 class Start(ClusterTest):
     def check_whole_job(self, job, order):
         job.start_all(order)
         starts = job.wait_for_round(0)
+        # The job waits for the nodes that train, and is over within a moment. The other node must find it.
+        observer = job.nodes[3].process.pid
+        wait_until("the node that does not train to have joined",
+                   lambda: any(has_connection(pid, job.ports[0]) for pid in [observer, *cluster.children(observer)]))
         job.open_gate()
         self.assertEqual(dict.fromkeys(job.nodes, 0), job.exit_codes())
         self.assertEqual([0, 0, 1, 1, 2, 2], [starts[rank]["place"] for rank in range(6)])
