@@ -90,8 +90,7 @@ bool PassesOn(const Frame& frame) {
 
 std::string InStack(const PythonThread& thread) {
   const std::vector<Frame>& frames = thread.frames;
-  const auto own =
-      std::find_if(frames.begin(), frames.end(), [](const Frame& frame) { return !IsLibrary(frame); });
+  const auto own = frames.begin() + static_cast<ptrdiff_t>(LibraryFrames(thread));
   if (own == frames.end()) return absl::StrCat("at ", Place(frames.front()));
   if (own == frames.begin()) return absl::StrCat("at ", Place(*own));
   auto called = std::prev(own);

@@ -22,26 +22,25 @@ def sockets_of(pid):
     return found
 
 
-def listening(pid):
-    """Ports on which a process listens."""
+def ports_of(pid, state, side):
+    """Ports of a process's TCP sockets in this state; side: 1 for its own ports, 2 for those of the other ends."""
     ours, ports = sockets_of(pid), set()
     for table in ("tcp", "tcp6"):
         for line in pathlib.Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
             fields = line.split()
-            if fields[3] == "0A" and fields[9] in ours:  # LISTEN
-                ports.add(int(fields[1].rsplit(":", 1)[1], 16))
+            if fields[3] == state and fields[9] in ours:
+                ports.add(int(fields[side].rsplit(":", 1)[1], 16))
     return ports
 
 
-def has_connection(pid, port):
-    """Whether this process is connected to that port."""
-    ours = sockets_of(pid)
-    for table in ("tcp", "tcp6"):
-        for line in pathlib.Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
-            fields = line.split()
-            if fields[3] == "01" and fields[9] in ours and int(fields[2].rsplit(":", 1)[1], 16) == port:  # ESTABLISHED
-                return True
-    return False
+def listening(pid):
+    """Ports on which a process listens."""
+    return ports_of(pid, "0A", 1)
+
+
+def connected_to(pid):
+    """Ports to which a process is connected."""
+    return ports_of(pid, "01", 2)
 
 
 class Start(ClusterTest):
@@ -51,7 +50,7 @@ class Start(ClusterTest):
         # The job waits for the nodes that train, and is over within a moment. The other node must find it.
         observer = job.nodes[3].process.pid
         wait_until("the node that does not train to have joined",
-                   lambda: any(has_connection(pid, job.ports[0]) for pid in [observer, *cluster.children(observer)]))
+                   lambda: any(job.ports[0] in connected_to(pid) for pid in [observer, *cluster.children(observer)]))
         job.open_gate()
         self.assertEqual(dict.fromkeys(job.nodes, 0), job.exit_codes())
         self.assertEqual([0, 0, 1, 1, 2, 2], [starts[rank]["place"] for rank in range(6)])

@@ -554,7 +554,7 @@ class PreloadingTest : public PreparingTest {
   }
   v1::HostStatus Status() { return AllOf<SendStatus>(effects_).back().status; }
   std::vector<SpawnWorkers> Spawned() { return AllOf<SpawnWorkers>(effects_); }
-  // Of rank 0 in a forked round of so many workers.
+  // How much earlier rank 0 runs in a round of this many forked workers.
   absl::Duration HeadStartIn(int world_size) {
     BeginWith({"torch"}, false);
     core_->OnOffer(now_, 1234, &effects_);
