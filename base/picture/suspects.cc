@@ -41,7 +41,8 @@ Collective WaitsInCollective(const RankPicture& rank) {
                                       "/torch/cuda/",        "/torch/_dynamo/",  "/torch/_inductor/"};
   const PythonThread& main = *MainThread(rank);
   Collective found = Collective::kNone;
-  for (size_t i = 0; i < LibraryFrames(main); ++i) {
+  const size_t below_own = LibraryFrames(main);
+  for (size_t i = 0; i < below_own; ++i) {
     const auto is_in = [&file = main.frames[i].file](const char* place) { return absl::StrContains(file, place); };
     if (std::any_of(std::begin(kFiles), std::end(kFiles), is_in)) return Collective::kSure;
     if (std::any_of(std::begin(kFolders), std::end(kFolders), is_in)) found = Collective::kPossible;
