@@ -10,7 +10,7 @@ namespace muster {
 
 // Version of the protocol between agents and coordinators, raised when an old program would misread a new one
 // (rendezvous.proto has the rules). Independent of the program's version.
-inline constexpr uint32_t kProtocol = 4;
+inline constexpr uint32_t kProtocol = 5;
 
 // Three-way comparison: negative, 0 or positive. A missing message is smaller than any that is set.
 int Compare(const v1::Epoch& a, const v1::Epoch& b);

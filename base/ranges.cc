@@ -190,7 +190,6 @@ const std::vector<Range>& Ranges() {
       {"Round.culprit_streak", 0, kMaxCount},
       {"Round.excluded", 0, 0, static_cast<int64_t>(kMaxExcluded)},
       {"Round.age_ms", -kMaxAge, kMaxAge},
-      {"Round.members", 0, kMaxShortText},
       {"PrimaryEnded.node_rank", 0, kMaxNodes - 1},
       {"PrimaryEnded.known_to", 0, kMaxNodes},
       {"PrimaryEnded.age_ms", 0, kMaxAge},

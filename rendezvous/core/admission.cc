@@ -52,23 +52,17 @@ bool InventsARoundOfOurs(const Job& job, const v1::Round& last) {
 }
 
 // Describes what cannot be true of this job, or returns "".
-std::string Lie(const Job& job, StreamId stream, const v1::AgentStatus& status) {
+std::string Impossible(const Job& job, StreamId stream, const v1::AgentStatus& status) {
   if (IsLocal(stream)) return "";
   if (status.at_primary()) return "invalid status: claims to come from the coordinator's own process";
-  const bool success = BringsSuccess(status);
-  if (success && job.carried_is_refuted && !job.verdict) return kSuccessIsRefuted;
   const Host* const host = job.hosts.Find(status.host_id());
   const bool moves = host != nullptr &&
                      (host->status.has_place() != status.has_place() || host->status.place() != status.place());
   if (moves) return "claims several places";
-  const bool is_greater = Compare(status.epoch(), job.epoch()) > 0;
-  if (is_greater && job.succession.HasMetTooMany()) return kMetTooMany;
   if (IsFar(job, status)) return "invalid status: an epoch or round far beyond those of this job";
   if (InventsARoundOfOurs(job, status.last())) return kNeverStarted;
-  if (!job.greatest.owned || !job.greatest.IsKnown()) return "";
-  if (success && !is_greater && !job.verdict && job.MadeItsRound()) {
-    return kRunsStill;
-  }
+  const bool is_greater = Compare(status.epoch(), job.epoch()) > 0;
+  if (BringsSuccess(status) && !is_greater && !job.verdict && job.MadeItsRound()) return kRunsStill;
   return "";
 }
 
@@ -99,7 +93,9 @@ std::optional<Refusal> WhyRefused(BootTime now, const Job& job, StreamId stream,
   }
   if (status.host_id().empty()) return std::nullopt;
   if (const std::string nonsense = Nonsense(status); !nonsense.empty()) return Refusal{nonsense, kExitRefused};
-  if (const std::string lie = Lie(job, stream, status); !lie.empty()) return Refusal{lie, kExitRefused};
+  if (const std::string impossible = Impossible(job, stream, status); !impossible.empty()) {
+    return Refusal{impossible, kExitRefused};
+  }
   // The other nodes run or ran without it, so the fault is in this node alone, and it exits with its own error.
   if (status.has_cannot_start() && !job.gathering.first_round && !ServesOn(now, job, status)) {
     return Refusal{WhyItCannotStart(job, status), ExitCodeOf(status.cannot_start())};

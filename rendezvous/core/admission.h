@@ -19,13 +19,9 @@ struct Refusal {
   std::string told = reason;  // to the refused node: a stranger learns no name of this job
 };
 
-// Of a node that brings a success which others contradict (testimony.h).
+// The success is an earlier round's: what it finished has been written over since.
 inline constexpr char kRunsStill[] = "reports that the job has succeeded while its round still runs";
 inline constexpr char kNeverStarted[] = "reports a round of this coordinator's that was never started";
-inline constexpr char kSuccessIsRefuted[] = "reports that the job has succeeded, which other nodes contradict";
-
-inline constexpr char kMetTooMany[] =
-    "reports a greater epoch, of which this coordinator has met too many already";
 
 // Why the node of this status is refused; nullopt: it is not.
 std::optional<Refusal> WhyRefused(BootTime now, const Job& job, StreamId stream, const v1::AgentStatus& status);

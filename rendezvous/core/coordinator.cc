@@ -136,7 +136,6 @@ void Coordinator::NoticeLateness(BootTime now) {
 // Refuses strangers, ignores statuses that are out of order, and follows epochs. False: the status is ignored.
 bool Coordinator::Admit(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out) {
   if (const std::optional<Refusal> refusal = WhyRefused(now, job_, stream, status)) {
-    if (refusal->reason == kMetTooMany) NoteElsewhere(now, status);
     Refuse(now, stream, status, *refusal, out);
     return false;
   }
@@ -153,17 +152,6 @@ bool Coordinator::Admit(BootTime now, StreamId stream, const v1::AgentStatus& st
     BeginEpoch(now, status.epoch().number(), out);
   }
   return true;
-}
-
-// It may hold a lease of the coordinator that it follows. A few times in each round, since it may also be lying.
-void Coordinator::NoteElsewhere(BootTime now, const v1::AgentStatus& status) {
-  Host* const host = job_.hosts.Find(status.host_id());
-  if (host == nullptr || !host->part.in_round) return;
-  Part& part = host->part;
-  if (Compare(status.epoch(), part.elsewhere) <= 0 || part.times_elsewhere >= kMaxTimesElsewhere) return;
-  part.elsewhere = status.epoch();
-  ++part.times_elsewhere;
-  host->lease_until = std::max(host->lease_until, now + job_.options.lease + job_.options.margin());
 }
 
 // The directive says nothing else: a stranger learns nothing of the job.

@@ -64,7 +64,6 @@ class Coordinator {
   bool DecidedJustNow(BootTime now) const;
   void DecideAndPush(BootTime now, Effects* out);
   bool Admit(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out);
-  void NoteElsewhere(BootTime now, const v1::AgentStatus& status);
   void Refuse(BootTime now, StreamId stream, const v1::AgentStatus& status, const Refusal& refusal, Effects* out);
   void Send(BootTime now, Host& host, Effects* out);
   void PushChanges(BootTime now, Effects* out);
@@ -83,8 +82,6 @@ class Coordinator {
   void LearnFailure(BootTime now, Host& host);
   void LearnProvedDeath(BootTime now, const v1::AgentStatus& successor, Effects* out);
   void LearnVerdict(BootTime now, const Host& host, Effects* out);
-  void ConcludeAsClaimed(BootTime now, const Host& host, Effects* out);
-  void LearnSuccess(BootTime now, const Host& host);
   void BeginEpoch(BootTime now, uint64_t above, Effects* out);
 
   // losses.cc: lost hosts.
@@ -110,7 +107,6 @@ class Coordinator {
   bool StepDraining(BootTime now, Effects* out);
   bool StepVerdict(BootTime now, Effects* out);
   bool EndWithSuccess(BootTime now, Effects* out);
-  bool EndWithCarriedSuccess(BootTime now, Effects* out);
   bool EndBeforeRound(BootTime now, Effects* out);
   void MakeRound(BootTime now, const std::vector<Candidate>& members, Effects* out);
   void Drain(BootTime now, const StopReason& why, Effects* out);

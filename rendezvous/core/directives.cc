@@ -133,9 +133,7 @@ v1::Directive Directives::Next(const Job& job, const v1::StatusId& echo) {
 v1::Directive Directives::For(BootTime now, const Job& job, Host* host) {
   v1::Directive directive = Next(job, host->status.id());
   FillSettings(job, directive.mutable_settings());
-  // What may be no coordinator's word is not passed on as one.
-  const bool is_believed = job.greatest.belief == Belief::kBelieved;
-  if (job.greatest.IsKnown() && is_believed) *directive.mutable_greatest() = GreatestForTelling(now, job, *host);
+  if (job.greatest.IsKnown()) *directive.mutable_greatest() = GreatestForTelling(now, job, *host);
   SetHeldDigests(job, *host, &directive);
   FillOrder(now, job, host, &directive);
   if (directive.has_run()) FillHang(job, *host, &directive);

@@ -59,7 +59,6 @@ std::optional<StopReason> WhyStop(BootTime now, const Job& job) {
     return StopReason{.text = round.loss_text.empty() ? "a node was lost" : round.loss_text,
                       .is_logged = round.loss_is_logged};
   }
-  if (round.belief == Belief::kDoubted) return StopReason{.text = DescribeDoubt(job)};
   if (!job.cancelled_on.empty()) return StopReason{.text = absl::StrCat("cancelled on ", job.cancelled_on)};
   const bool absent_may_return = job.OnlyAbsentNodesRun();
   for (const auto& [id, host] : job.hosts) {
@@ -80,18 +79,13 @@ std::optional<StopReason> WhyStop(BootTime now, const Job& job) {
 }
 
 bool PredecessorsRoundMayRun(BootTime now, const Job& job) {
-  // A round that was continued on the word of nodes alone may be an invented one.
-  const bool is_known = job.greatest.owned && job.greatest.belief == Belief::kBelieved;
-  if (is_known || now >= job.succession.members_known_until()) return false;
+  if (job.greatest.owned || now >= job.succession.members_known_until()) return false;
   if (job.PrimaryIsKnownEnded()) {
     std::set<int> accounted = job.AccountedFor();
     accounted.insert(job.succession.farewell()->node_rank());
     return static_cast<int>(accounted.size()) < job.greatest.node_count();
   }
-  // A round that is not ours had a coordinator, even if nobody has reported its epoch.
-  const bool had_predecessor =
-      job.succession.had_predecessor() || (job.greatest.IsKnown() && !job.greatest.is_ours);
-  return job.MembersMissing() > 0 || (job.options.leased() && had_predecessor);
+  return job.MembersMissing() > 0 || (job.options.leased() && job.succession.had_predecessor());
 }
 
 bool StopIsOverdue(BootTime now, const Job& job, const Host& host) {

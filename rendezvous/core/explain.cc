@@ -311,10 +311,6 @@ std::string WhoDidNotReturn(const Job& job) {
                       " nodes) did not reconnect to this coordinator");
 }
 
-std::string DescribeDoubt(const Job& job) {
-  return absl::StrCat("the nodes disagree about round ", job.greatest.number(), ": ", job.greatest.doubt);
-}
-
 std::string MissingNames(const Job& job) {
   const std::set<int> accounted = job.AccountedFor();
   std::vector<std::string> names;

@@ -52,7 +52,6 @@ std::string HowVanished(BootTime now, const Job& job, const Host& host, const St
 // The predecessor's node; empty: there was no farewell, or that node's rank is accounted for.
 std::string HowPrimaryEnded(const Job& job);
 std::string WhoDidNotReturn(const Job& job);
-std::string DescribeDoubt(const Job& job);  // why the greatest round cannot be what nodes report of it
-std::string MissingNames(const Job& job);   // members of the greatest round: "node 0, node 3"
+std::string MissingNames(const Job& job);  // members of the greatest round: "node 0, node 3"
 
 }  // namespace muster::rendezvous

@@ -25,19 +25,11 @@ void GreatestRound::Become(const v1::Round& greater, BootTime now, bool is_ours)
   fresh.round.clear_node_rank();
   fresh.round.clear_primary_ended();
   fresh.counts = std::move(counts);
-  fresh.heard = heard + (is_ours ? 0 : 1);
-  fresh.known_since = HasHeardTooMany() && !is_ours ? known_since : now;
   fresh.ever_owned = ever_owned || is_ours;
   fresh.max_number = std::max(max_number, greater.id().number());
-  fresh.owned = fresh.is_ours = fresh.members_are_proved = is_ours;
-  fresh.belief = is_ours ? Belief::kBelieved : Belief::kOpen;
+  fresh.owned = fresh.is_ours = is_ours;
   fresh.since = now;
   *this = std::move(fresh);
-}
-
-void GreatestRound::Doubt(std::string why) {
-  belief = Belief::kDoubted;
-  doubt = std::move(why);
 }
 
 void GreatestRound::BeginEpoch() {

@@ -17,24 +17,15 @@
 
 namespace muster::rendezvous {
 
-// Whether a round is what the nodes report of it: testimony.h.
-enum class Belief { kOpen, kBelieved, kDoubted };
-
 inline constexpr size_t kMaxLostFailures = 64;
 
 struct GreatestRound {
-  v1::Round round;       // without a node rank
-  RestartLedger counts;  // as sent with it
-  int heard = 0;         // rounds that became the greatest because a node reported them; kept
-  BootTime known_since = absl::InfinitePast();  // to this coordinator
+  v1::Round round;          // without a node rank
+  RestartLedger counts;     // as sent with it
   uint64_t max_number = 0;  // greatest number of any round seen; kept, so that no number is used twice
   bool is_ours = false;     // this coordinator made it, in this epoch or in an earlier one
   // Host ids by node rank. Of a round that is not ours: of those that reported their rank, the first one for each.
   std::map<int, std::string> members;
-  bool members_are_proved = false;  // they are all, and those that the round was made with
-  Belief belief = Belief::kOpen;
-  std::string contradicted_by;  // a host whose last round was another one; that alone stops no running round
-  std::string doubt;            // why it is doubted
   // Made or continued by this epoch. Before that, another coordinator's members may know more than this one.
   bool owned = false;
   bool ever_owned = false;                // this coordinator has owned a round; kept
@@ -62,8 +53,6 @@ struct GreatestRound {
   bool lost_watched_progress = false;  // one watched a progress file
 
   bool IsKnown() const;
-  // The members of a further one that nodes report are not awaited anew.
-  bool HasHeardTooMany() const { return heard >= kMaxRoundsHeard; }
   const v1::RoundId& id() const { return round.id(); }
   int node_count() const { return round.node_count(); }
   bool AllSucceeded() const { return static_cast<int>(succeeded.size()) == node_count(); }
@@ -75,7 +64,6 @@ struct GreatestRound {
   // Replaces this round by a greater one, and forgets all that was about this one. is_ours: this coordinator makes
   // it; else an agent has reported it.
   void Become(const v1::Round& greater, BootTime now, bool is_ours);
-  void Doubt(std::string why);
   // The coordinator takes a new epoch: the round is not owned until its members have reported to that epoch.
   void BeginEpoch();
   // The earliest one is kept. is_logged: the log has this text already.

@@ -54,8 +54,6 @@ struct Part {
   int workers = 0;  // of the node, as its status said when it became a member
   v1::Round round;  // with its node rank; kept after the round, until the host is a member of another one
   BootTime lost_at = absl::InfiniteFuture();  // first sign in this round that it leaves or cannot continue
-  v1::Epoch elsewhere;      // of the coordinators that it has shown to follow in this round, the last one's
-  int times_elsewhere = 0;  // how often it has shown another one
 };
 
 // Lines in the log about one node's becoming unusable, and usable again: a broken one may alternate without end.
@@ -89,14 +87,13 @@ struct Host {
   // Replaces the stored status by the newest one, but keeps the texts that this one leaves out.
   void Store(const v1::AgentStatus& newest);
   void TakeFacts();                  // those of the stored status
-  void ForgetDetailsOfVerdict();     // the Job has what it believes of them, and they are many KiB
+  void ForgetDetailsOfVerdict();     // the Job has them, and they are many KiB
   void NoteFailure(BootTime now);    // the stored status's, if it has one
   void NoteLossSign(BootTime when);  // the earliest one is kept
   // This process was stopped for that long: what happened meanwhile is not the host's fault.
   void PostponeDeadlines(absl::Duration shift);
 
   Allowance use_lines{kUseLinesBurst, kUseLinesPerSecond};  // about its becoming unusable, and usable again
-  bool came_new = false;                                    // it knew of no round and no coordinator when it came
 
   // Was given a part of some round, as far as known here.
   bool HadAPart() const { return status.last().has_node_rank() || part.in_older_round; }

@@ -18,10 +18,9 @@ Job::Job(CoordinatorOptions options_given, BootTime now, uint64_t random)
 
 // ---- one host -----------------------------------------------------------------------------------------------
 
-// Whoever brings a success starts no round: that success ends the job, or is refuted, and its bearer refused.
 bool Job::IsReady(const Host& host) const {
-  return !BringsSuccess(host.status) && host.IsAttached() && !host.status.has_cannot_start() &&
-         host.status.phase() == v1::PHASE_READY && IsCurrent(host) && !host.status.offer().host().empty();
+  return host.IsAttached() && !host.status.has_cannot_start() && host.status.phase() == v1::PHASE_READY &&
+         IsCurrent(host) && !host.status.offer().host().empty();
 }
 
 bool Job::MadeItsRound() const {
@@ -34,18 +33,10 @@ const Host* Job::OwnHost() const {
   return own == hosts.end() ? nullptr : &own->second;
 }
 
-bool Job::OwnRoundStands() const {
-  return greatest.is_ours && std::any_of(hosts.begin(), hosts.end(), [this](const auto& entry) {
-           const Host& host = entry.second;
-           const bool stands = host.RunsSomething() || (state == State::kRecovering && HasSucceeded(host));
-           return host.IsAttached() && Claims(host) && stands;
-         });
-}
-
 bool Job::Claims(const Host& host) const {
   const v1::Round& last = host.status.last();
   return greatest.IsKnown() && last.has_node_rank() && Same(last.id(), greatest.id()) &&
-         last.members() == greatest.round.members() && greatest.MayBe(host.status.host_id(), last.node_rank());
+         greatest.MayBe(host.status.host_id(), last.node_rank());
 }
 
 bool Job::WasMember(const Host& host) const {
@@ -83,7 +74,6 @@ bool Job::IsExcluded(const std::string& host_id, BootTime now) const {
 // epoch: until then another coordinator may have a later round for them.
 bool Job::EveryNodeSucceeded() const {
   if (!greatest.IsKnown() || !greatest.AllSucceeded()) return false;
-  if (greatest.belief != Belief::kBelieved || !greatest.members_are_proved) return false;
   if (state != State::kRecovering) return true;
   return std::all_of(hosts.begin(), hosts.end(), [this](const auto& entry) {
     const Host& host = entry.second;

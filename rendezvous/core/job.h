@@ -24,14 +24,6 @@
 
 namespace muster::rendezvous {
 
-// A verdict 0 that a node brought from an earlier coordinator, while it is weighed.
-struct CarriedSuccess {
-  v1::Verdict verdict;
-  v1::RoundId round;  // the newest round that the node knows
-  BootTime since;
-  std::string contradicted_by;  // a host id
-};
-
 struct Job {
   Job(CoordinatorOptions options, BootTime now, uint64_t random);
 
@@ -55,8 +47,6 @@ struct Job {
   // Otherwise, if this coordinator dies and its successor is cut off from all nodes that know the verdict, the
   // successor could conclude another one.
   bool verdict_kept = false;
-  std::optional<CarriedSuccess> carried;
-  bool carried_is_refuted = false;  // since this coordinator's last own round
   std::string cancelled_on;  // "node 2 (worker-2)", the first that cancelled the job; it need not stay to the end
   bool primary_leaves = false;  // this coordinator's own node is ending: no more rounds are made
   std::optional<Farewell> farewell;
@@ -65,10 +55,6 @@ struct Job {
   // Whether it made the greatest round itself, in this epoch: what it has not seen of that round did not happen.
   bool MadeItsRound() const;
   const Host* OwnHost() const;  // of this coordinator's own process; nullptr: none has attached
-  // A member of the greatest round, which this coordinator has made, reports that it still runs it. So no other
-  // coordinator has made a later one: none is made before the last one has ended on all nodes. While recovering, a
-  // member's success is enough: if a later round is true, this one is drained first, and found incomplete.
-  bool OwnRoundStands() const;
   bool IsOver() const { return state == State::kVerdict || state == State::kReleasing; }
 
   // About one host. "Current": its newest status was sent after it had applied what this coordinator ordered.

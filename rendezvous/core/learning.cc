@@ -28,20 +28,17 @@ void Place(const Host& host, v1::Failure* failure) {
 
 // Whether it is the one that `brief` is the short form of, with all its details.
 bool Completes(const v1::Verdict& verdict, const v1::Verdict& brief) {
-  return brief.brief() && !verdict.brief() && verdict.digest() == brief.digest() &&
-         DigestOf(verdict) == verdict.digest() && Brief(verdict).SerializeAsString() == brief.SerializeAsString();
+  return brief.brief() && !verdict.brief() && verdict.digest() == brief.digest();
 }
 
 }  // namespace
 
 void Coordinator::Learn(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out) {
-  const bool is_first = job_.hosts.Find(status.host_id()) == nullptr;
   if (const std::optional<StreamId> before = job_.hosts.Attach(now, stream, status)) {
     if (*before != 0) out->push_back(CloseStream{*before, "superseded by a newer stream of this host"});
     out->push_back(AdmitStream{stream});
   }
   Host& host = job_.hosts.Get(status.host_id());
-  if (is_first) host.came_new = !IsSet(status.last().id()) && !IsSet(status.epoch());
   const bool was_unusable = host.IsUnusable();
   host.Store(status);
   LearnUse(now, was_unusable, host, out);
@@ -110,22 +107,20 @@ void Coordinator::LearnRounds(BootTime now, Host& host, Effects* out) {
 
 void Coordinator::LearnGreaterRound(BootTime now, const v1::Round& last, Effects* out) {
   GreatestRound& greatest = job_.greatest;
-  if (!greatest.owned && !job_.OwnRoundStands()) {
+  if (!greatest.owned) {
     // While gathering, the end of that round has not been counted yet, so it is recovered first. While draining
     // an older round, whose members have moved on, the greater round may be healthy.
     const bool turns_back = job_.state == State::kGathering || job_.state == State::kDraining;
-    if (turns_back && greatest.HasHeardTooMany()) return;  // else they could be invented without end
     if (turns_back) Enter(State::kRecovering, now, "an agent reported a later round", out);
     greatest.Become(last, now, false);
     job_.succession.ForgetFarewell();
-    if (!greatest.HasHeardTooMany()) job_.succession.NoteAttached(now);
+    job_.succession.NoteAttached(now);
     for (auto& [id, other] : job_.hosts) {
       other.part.in_older_round |= other.part.in_round;
       other.part.in_round = other.part.succeeded = other.told_by_predecessor = false;
       other.part.lost_at = absl::InfiniteFuture();
     }
   }
-  if (greatest.is_ours) return;  // it has kept the counts itself
   RestartLedger seen = RestartLedger::ReadFrom(last, now);
   seen.LimitExclusions(now, job_.options);
   greatest.counts = greatest.counts.MergedWith(seen);
@@ -218,35 +213,7 @@ void Coordinator::LearnVerdict(BootTime now, const Host& host, Effects* out) {
     if (Completes(verdict, *known)) known = verdict;
     return;
   }
-  if (host.status.at_primary()) return Conclude(now, verdict, out);
-  if (BringsSuccess(host.status)) return LearnSuccess(now, host);
-  if (job_.greatest.is_ours) return ConcludeAsClaimed(now, host, out);
   Conclude(now, verdict, out);
-}
-
-// No other coordinator can have reached that verdict about the round that this one has made; and of another round,
-// which may be a liar's, it has seen nothing. So it ends the job, as any node may, and accuses nobody. That
-// workers failed is believed: for them no platform retries the job.
-void Coordinator::ConcludeAsClaimed(BootTime now, const Host& host, Effects* out) {
-  const v1::Verdict& verdict = host.status.verdict();
-  const std::string why = verdict.reason().empty() ? "" : absl::StrCat(": ", Foreign(verdict.reason()));
-  v1::Verdict claimed;
-  claimed.set_exit_code(verdict.exit_code());
-  claimed.set_origin(verdict.origin() == "worker" ? "worker" : "muster");
-  claimed.set_reason(absl::StrCat(host.status.hostname(), " says that the job has ended", why));
-  Conclude(now, std::move(claimed), out);
-}
-
-// Anyone may end the job as failed, as a Ctrl-C does. A success must be one: of a round that this coordinator has
-// made, and that no greater one is known to follow, only its members can know more than this coordinator.
-void Coordinator::LearnSuccess(BootTime now, const Host& host) {
-  if (job_.greatest.is_ours && !job_.greatest.HasMember(host.status.host_id())) return;
-  const v1::Verdict& verdict = host.status.verdict();
-  std::optional<CarriedSuccess>& carried = job_.carried;
-  if (!carried)
-    carried =
-        CarriedSuccess{.verdict = verdict, .round = host.status.last().id(), .since = now, .contradicted_by = ""};
-  if (Completes(verdict, carried->verdict)) carried->verdict = verdict;
 }
 
 void Coordinator::BeginEpoch(BootTime now, uint64_t above, Effects* out) {

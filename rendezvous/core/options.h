@@ -55,18 +55,9 @@ inline constexpr size_t kMaxRivalsTold = 64;  // logged nodes that claim a place
 // The holder of a place is alive if it sends a status this long after another node claimed the place: by then a
 // dead holder's last status has arrived.
 inline constexpr absl::Duration kRivalAfter = absl::Seconds(1);
-// Epoch and round numbers this far above its own are not believed by a coordinator that has a round: each is one
+// Epoch and round numbers this far above its own are impossible for a coordinator that has a round: each is one
 // restart, or one new coordinator.
 inline constexpr uint64_t kMaxJump = uint64_t{1} << 20;
-// Greater epochs that a coordinator may meet. Each makes it learn the state of the job anew.
-inline constexpr size_t kMaxEpochsMet = 64;
-// After that many, how often in a round a member that has met a still greater one is waited for anew, as it may
-// hold a lease from there: a name that changes may lead it elsewhere more than once.
-inline constexpr int kMaxTimesElsewhere = 3;
-// The same as kMaxEpochsMet of rounds that only nodes report.
-inline constexpr int kMaxRoundsHeard = 64;
-// From such a round, or the coordinator's epoch, for all of its members to attach. Thousands take turns.
-inline constexpr absl::Duration kMembersReturn = absl::Minutes(2);
 // With more hosts than this, decisions that are not urgent are made for many statuses at once, and at the earliest
 // kDecisionSpacing times the number of hosts after the last decision: ten times what a decision costs.
 inline constexpr size_t kManyHosts = 256;

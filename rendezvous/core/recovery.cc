@@ -48,7 +48,6 @@ Members LookAtMembers(const Job& job) {
       members.broken = absl::StrCat(host.Name(), " no longer runs the round (", ToString(phase), ")");
     }
   }
-  if (job.greatest.belief == Belief::kDoubted) members.broken = DescribeDoubt(job);
   members.some_came = claims > 0;
   members.all_who_came_succeeded = members.some_came && all_succeeded;
   members.all_run = static_cast<int>(running.size()) == job.greatest.node_count();
@@ -70,11 +69,8 @@ absl::Duration PatienceForAbsent(const Job& job, const Members& members) {
   return job.options.leased() ? job.options.lease + job.options.margin() : kUnleasedReturn;
 }
 
-// Each member that attaches prolongs it, but whoever invents a round can invent members of it, too.
 BootTime AbsentAreAwaitedUntil(const Job& job, const Members& members) {
-  const BootTime known_since = std::max(job.greatest.known_since, job.succession.epoch_start());
-  const BootTime last_attach = std::min(job.succession.last_attach(), known_since + kMembersReturn);
-  return last_attach + PatienceForAbsent(job, members);
+  return job.succession.last_attach() + PatienceForAbsent(job, members);
 }
 
 // The coordinator's own host would know of such a round. A separate coordinator has no such host and must wait

@@ -78,7 +78,7 @@ bool Concludes(const Job& job, int exit_code) { return job.verdict && job.verdic
 bool AllSucceeded(BootTime, const Job& job) { return Concludes(job, 0) && job.EveryNodeSucceeded(); }
 
 bool SomeoneKnowsTheVerdict(BootTime, const Job& job) {
-  return job.verdict && (job.carried || AnyHost(job, [](const Host& host) { return host.status.has_verdict(); }));
+  return job.verdict && AnyHost(job, [](const Host& host) { return host.status.has_verdict(); });
 }
 
 bool IsCancelled(const Job& job) { return Concludes(job, kExitCancelled) && !job.cancelled_on.empty(); }
@@ -135,7 +135,7 @@ const std::vector<Transition>& Transitions() {
        "a member failed, stopped, is leaving or let its lease expire; a node runs another round or missed it",
        "STOP", AMemberCannotGoOn},
       {S::kRecovering, S::kDraining, "time passed",
-       "lease and margin since the last member attached (within 2 minutes), or --rejoin-timeout if all attached "
+       "lease and margin since the last member attached, or --rejoin-timeout if all attached "
        "ones succeeded",
        "STOP", AbsentMembersAreOverdue},
       {S::kRecovering, S::kVerdict, "a status", "every member of the greatest round succeeded", "VERDICT 0",

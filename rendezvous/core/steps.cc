@@ -15,7 +15,6 @@
 #include "rendezvous/core/explain.h"
 #include "rendezvous/core/recovery.h"
 #include "rendezvous/core/round_end.h"
-#include "rendezvous/core/testimony.h"
 
 namespace muster::rendezvous {
 namespace {
@@ -74,14 +73,12 @@ void Coordinator::Decide(BootTime now, Effects* out) {
   directives_.ForgetAbsent();
   for (int i = 0; i < kMaxSteps; ++i) {
     LoseSilentHosts(now, out);
-    WeighRound(now, &job_);
     if (!Step(now, out)) return;
   }
 }
 
 bool Coordinator::Step(BootTime now, Effects* out) {
   if (!job_.IsOver() && (EndWithSuccess(now, out) || EndBeforeRound(now, out))) return true;
-  if (WeighsASuccess(job_) && job_.state != State::kRunning) return false;
   switch (job_.state) {
     case State::kRecovering:
       return StepRecovering(now, out);
@@ -128,34 +125,16 @@ void Coordinator::Enter(State state, BootTime now, const std::string& why, Effec
 // This no longer holds when a later round has started, even one of fewer nodes: its workers have begun to
 // overwrite what the others had finished.
 bool Coordinator::EndWithSuccess(BootTime now, Effects* out) {
-  if (WeighsASuccess(job_) && EndWithCarriedSuccess(now, out)) return true;
   if (!job_.EveryNodeSucceeded()) return false;
   ConcludeWith(now, 0, "every worker exited 0", out);
   return true;
-}
-
-bool Coordinator::EndWithCarriedSuccess(BootTime now, Effects* out) {
-  const Belief belief = WeighSuccess(now, &job_);
-  if (belief == Belief::kBelieved) {
-    Conclude(now, job_.carried->verdict, out);
-    return true;
-  }
-  if (belief == Belief::kDoubted) {
-    Say(Severity::kWarning,
-        absl::StrCat("a node reports that the job has succeeded, but ", WhoContradictsSuccess(job_),
-                     " contradicts it: the job goes on"),
-        out);
-    job_.carried.reset();
-    job_.carried_is_refuted = true;
-  }
-  return false;
 }
 
 // While no round runs, a cancellation, or a node that cannot start its program before the first round, leads to a
 // verdict. For the second one the coordinator must have left RECOVERING: until then a round may run that no node
 // has reported yet.
 bool Coordinator::EndBeforeRound(BootTime now, Effects* out) {
-  if (job_.farewell || WeighsASuccess(job_)) return false;
+  if (job_.farewell) return false;
   if (job_.state != State::kRecovering && job_.state != State::kGathering) return false;
   const bool enough = job_.state == State::kGathering && EnoughAreHere(now, job_);
   for (const auto& [id, host] : job_.hosts) {
@@ -202,8 +181,6 @@ bool Coordinator::RecoverRound(BootTime now, Effects* out) {
     Drain(now, {.text = members.broken}, out);
     return true;
   }
-  // All are done, and only the round's belief is open.
-  if (members.all_run && members.all_who_came_succeeded) return false;
   if (members.all_run) {
     Enter(State::kRunning, now, "all members of the round are back", out);
     job_.greatest.owned = job_.greatest.ever_owned = true;
@@ -267,7 +244,6 @@ void Coordinator::MakeRound(BootTime now, const std::vector<Candidate>& members,
   for (const v1::Round& round : rounds) {
     host_ids[round.node_rank()] = members[static_cast<size_t>(round.node_rank())].host_id;
   }
-  const std::string digest = MembersDigest(host_ids);
   for (auto& [host_id, host] : job_.hosts) {
     // Normally cleared already: by StepDraining, or because without a drain no round was known.
     host.part.in_round = host.part.succeeded = false;
@@ -279,19 +255,15 @@ void Coordinator::MakeRound(BootTime now, const std::vector<Candidate>& members,
     v1::Round& round = rounds[i];
     *round.mutable_id() = id;
     job_.counts.WriteTo(now, &round);
-    round.set_members(digest);
     round.set_largest_node_count(gathering.largest);
     round.set_max_restarts(job_.options.max_restarts);
     host.part.in_round = true;
-    host.part.elsewhere.Clear();
-    host.part.times_elsewhere = 0;
     host.part.round = round;
     host.part.workers = host.status.slots();
     host.seat = members[i].seat;
   }
   greatest.Become(rounds.front(), now, true);
   greatest.members = std::move(host_ids);
-  job_.carried_is_refuted = false;
   greatest.counts = job_.counts;
   job_.hang.BeginRound(now);
   gathering.first_round = false;

@@ -22,8 +22,6 @@ class Succession {
   // unseen_limit: a lease that the predecessor granted before this coordinator began has ended after this time.
   Succession(BootTime now, absl::Duration unseen_limit, uint64_t random);
 
-  // It has begun so many epochs that a further one is not honest. Only its end, and its successor, help then.
-  bool HasMetTooMany() const { return own_epochs_.size() > kMaxEpochsMet; }
   // Learns from the epoch that an agent reports. True: it is greater than ours, so BeginEpoch is due.
   bool Hear(const v1::Epoch& epoch);
   void BeginEpoch(BootTime now, uint64_t above, uint64_t random);

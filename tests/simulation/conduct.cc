@@ -152,7 +152,6 @@ void Conduct::OnLeaseEnded(const HostProcess& host) {
   const Micros now = env_->now();
   const bool long_answered =
       now > host.contact.answered_since + 2 * kOneBreath && now < host.contact.answered_at + kOneBreath;
-  if (scenario_.unwelcome.someone_lies()) return;  // a round that they invented ends the one that runs
   if (!long_answered || now > host.contact.answered_for + scenario_.limits.lease / 2) return;
   Fail(10, absl::StrCat(host.id(), " lets its lease end, though it has been answered for ",
                         (now - host.contact.answered_since) / kMillisecond, " ms"));
@@ -188,7 +187,6 @@ void Conduct::OnVerdict(const CoordinatorHome& home, const v1::Verdict& verdict)
     return Fail(10, absl::StrCat("coordinator ", home.id, " ends the job after ", losses_ + 1,
                                  " losses of nodes; --max-node-losses is ", scenario_.policy.max_node_losses));
   }
-  if (scenario_.unwelcome.someone_lies()) return;  // it counts as a node that is here
   if (!verdict.root_cause().error_text().empty() && verdict.exit_code() == kExitNotFound &&
       static_cast<int>(attended_[home.id].size()) < scenario_.job.max_nodes &&
       env_->now() < home.born + Shorter(ToMicros(rendezvous::kLatecomers))) {

@@ -20,13 +20,11 @@ Faults::Faults(World* world)
     : world_(world),
       env_(&world->env()),
       cluster_(&world->cluster()),
-      strangers_(env_, cluster_, &world->execution(), &world->checks()),
-      liars_(env_, cluster_, &world->checks().invariants) {}
+      strangers_(env_, cluster_, &world->execution(), &world->checks()) {}
 
 void Faults::Begin() {
   if (env_->scenario().faults.total_weight() > 0) ScheduleNext();
   if (env_->scenario().unwelcome.strangers_every > 0) ScheduleStranger();
-  if (env_->scenario().unwelcome.lies_every > 0) ScheduleLie();
   if (env_->scenario().sidecars.second_every > 0) ScheduleSecondSidecar();
 }
 
@@ -47,18 +45,7 @@ void Faults::ScheduleStranger() {
   });
 }
 
-void Faults::ScheduleLie() {
-  env_->scheduler().After(env_->hardships().Exponential(env_->scenario().unwelcome.lies_every) + 1, [this] {
-    if (stopped_) return;
-    liars_.Lie();
-    ScheduleLie();
-  });
-}
-
-void Faults::Stop() {
-  stopped_ = true;
-  liars_.Leave();
-}
+void Faults::Stop() { stopped_ = true; }
 
 void Faults::ScheduleNext() {
   env_->scheduler().After(env_->prng().Exponential(env_->scenario().faults.gap) + 1, [this] {
@@ -251,7 +238,8 @@ void Faults::IsolateAndReplace(HostProcess* host) {
   const Scenario& s = env_->scenario();
   if (s.limits.lease == 0) return;
   // The platform must not let two machines answer to the primary's name for long: an old primary that could make
-  // rounds alone, or a new one that could make them of spares alone, must not run beside the other.
+  // rounds with the hosts of its machine, or a new one that could make them of spares alone, must not run beside
+  // the other.
   if (host->place == 0 && (s.job.min_nodes < 2 || s.job.nodes > s.job.max_nodes)) return;
   for (const auto& other : cluster_->hosts()) {
     if (other->fate.zombie && other->alive) return;

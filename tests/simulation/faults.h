@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "tests/simulation/invariants.h"
-#include "tests/simulation/liars.h"
 #include "tests/simulation/scenario.h"
 #include "tests/simulation/strangers.h"
 
@@ -31,7 +30,6 @@ class Faults {
  private:
   void ScheduleNext();
   void ScheduleStranger();
-  void ScheduleLie();
   void ScheduleSecondSidecar();
   Fault Draw();
   void Strike(Fault fault);
@@ -55,7 +53,6 @@ class Faults {
   Environment* env_;
   Cluster* cluster_;
   Strangers strangers_;
-  Liars liars_;
   bool stopped_ = false;
   bool verdict_struck_ = false;
   int node_count_ = 0;  // of the newest round

@@ -135,7 +135,6 @@ bool Hangs::IsUndisturbed(const RoundKey& key) const {
 
 void Hangs::CheckEnded(const RoundKey& key) {
   const RoundRecord& round = rounds_.at(key);
-  if (scenario_.unwelcome.someone_lies()) return;  // a member that never says that it is silent keeps all waiting
   if (round.ended || round.reason->dead || round.reason->signalled || !IsUndisturbed(key)) return;
   checks_->invariants.Fail(11,
                            absl::StrCat("round ", ToString(key), " hangs since ", round.hangs_since, ", unseen"));

@@ -101,19 +101,13 @@ void Invariants::OnDirectiveSent(const CoordinatorHome& home, const HostProcess&
 
 void Invariants::CheckRefusal(const HostProcess& to, const v1::Refused& refused) {
   if (MayBeRefused(to) && refused.exit_code() == kExitNotFound) return;
-  // Liars have used up what a coordinator believes.
-  if (refused.reason() == rendezvous::kMetTooMany && scenario_.unwelcome.someone_lies()) return;
-  const bool may_be = MayBeContradicted() || scenario_.unwelcome.someone_lies();
-  const bool of_success =
-      refused.reason() == rendezvous::kSuccessIsRefuted || refused.reason() == rendezvous::kRunsStill;
-  if (of_success && may_be) return BeginAgain();
+  if (refused.reason() == rendezvous::kRunsStill && MayGoOnWithoutANode()) return BeginAgain();
   Fail(5, absl::StrCat(to.id(), " was refused: ", refused.reason()));
 }
 
-// Exempt by design: a coordinator without memory, with no host of its own that has one, hears of a success from
-// some nodes, and from another one that only an earlier round is known. In an elastic job both may be true. It
-// believes the second, since a job that is run again does less harm than one that ends as a success and is none.
-bool Invariants::MayBeContradicted() const {
+// Exempt by design: all nodes that know of a success were cut off for longer than their leases, and the others
+// have gone on without them.
+bool Invariants::MayGoOnWithoutANode() const {
   return scenario_.job.min_nodes < scenario_.job.max_nodes || scenario_.job.nodes > scenario_.job.max_nodes;
 }
 
@@ -224,10 +218,8 @@ void Invariants::CheckCounts(const RoundKey& key, const RoundRecord& record, Hos
     return Fail(
         3, absl::StrCat(where, record.losses, " losses, --max-node-losses is ", scenario_.policy.max_node_losses));
   }
-  // If a job forgot its history, two histories may meet again: the greater of each count applies. Another such
-  // history is the one of a coordinator that has charged an invented round in place of the true one.
-  const int apart = static_cast<int>(invented_.size());
-  if (record.failures + record.losses > record.restart_count + apart && !forgot_) {
+  // If a job forgot its history, two histories may meet again: the greater of each count applies.
+  if (record.failures + record.losses > record.restart_count && !forgot_) {
     return Fail(3, absl::StrCat(where, record.failures, " failures and ", record.losses, " losses in ",
                                 record.restart_count, " restarts: a round was charged twice"));
   }
@@ -243,8 +235,7 @@ void Invariants::CheckCounts(const RoundKey& key, const RoundRecord& record, Hos
   if (key < host.greatest_told && !forgot_) {  // if it forgot, no status with that round had arrived: see OnSpawn
     return Fail(3, absl::StrCat(where, "after round ", ToString(host.greatest_told)));
   }
-  const bool may_shrink = forgot_ || scenario_.unwelcome.someone_lies();
-  if (key > host.greatest_told && host.greatest_told.number != 0 && !may_shrink) {
+  if (key > host.greatest_told && host.greatest_told.number != 0 && !forgot_) {
     if (record.restart_count <= host.restart_count || record.failures < host.failures) {
       return Fail(3, absl::StrCat(where, "counts shrank: ", record.restart_count, " restarts after ",
                                   host.restart_count, ", ", record.failures, " failures after ", host.failures));
@@ -317,8 +308,7 @@ void Invariants::OnStartFailure(const WorkerProcess& worker, int exit_code) {
 
 // Invariant 6: the death of an agent, or of a coordinator that is soon reached again, ends no worker.
 void Invariants::OnSignal(const HostProcess& host, int signal) {
-  const bool ends_by_agents_alone = scenario_.faults.only_agents_die && !scenario_.unwelcome.someone_lies();
-  if (!ends_by_agents_alone || verdict_announced_) return;
+  if (!scenario_.faults.only_agents_die || verdict_announced_) return;
   Fail(6, absl::StrCat(host.id(), " signals its workers (", signal, ") though only agents have died"));
 }
 
@@ -330,24 +320,11 @@ void Invariants::OnSparedKilled(const WorkerProcess& training) {
 
 // ---- the verdict and the end
 
-// A success is believed if nobody who is here contradicts it: docs/security.md.
-bool Invariants::SomeoneContradictsSuccess() const {
-  const CoordinatorHome* const home = cluster_->CurrentHome();
-  if (home == nullptr) return false;
-  const auto& known = home->core.job().hosts;
-  const auto& hosts = cluster_->hosts();
-  return std::any_of(hosts.begin(), hosts.end(), [&](const auto& host) {
-    const rendezvous::Host* const it = known.Find(host->id());
-    return it != nullptr && it->status.last().has_node_rank() && it->status.outcome() != v1::OUTCOME_SUCCEEDED;
-  });
-}
-
 // Invariant 4: 0 only if every worker of one round exited 0 by itself.
 void Invariants::CheckSuccess(const std::string& where) {
   for (const auto& [key, round] : rounds_) {
     if (round.world_size > 0 && static_cast<int>(round.ok_ranks.size()) == round.world_size) return;
   }
-  if (scenario_.unwelcome.someone_lies() && !SomeoneContradictsSuccess()) return;
   Fail(4, absl::StrCat(where, " 0, but in no round did every worker exit 0 by itself"));
 }
 
@@ -386,8 +363,6 @@ void Invariants::RunAgain(const std::set<std::string>& know) {
 // Invariant 4: texts are sent once but reach every node: a host that names a failed worker has its texts.
 void Invariants::CheckWords(const std::string& where, const v1::Verdict& verdict) {
   if (verdict.origin() != "worker" || failure_codes_.count(verdict.exit_code()) == 0) return;
-  if (!verdict.has_root_cause())
-    return;  // on the word of a node about another coordinator's round: it accuses nobody
   const v1::Failure& cause = verdict.root_cause();
   const std::string words = WordsOf(KeyOf(cause.round()), cause.rank());
   const bool of_its_host = !cause.error_text().empty() && !absl::StartsWith(cause.error_text(), "words of ");
@@ -476,10 +451,6 @@ void Invariants::OnVerdictStored(const HostProcess& host, const v1::Verdict& ver
 void Invariants::CheckSameVerdict(const std::string& where, const std::string& by, const v1::Verdict& verdict) {
   if (!verdict_) verdict_ = Verdict{verdict.exit_code(), verdict.origin(), by};
   if (verdict.exit_code() == verdict_->code && verdict.origin() == verdict_->origin) return;
-  // A liar that contradicts a success where a coordinator was replaced: docs/security.md.
-  const CoordinatorHome* const home = cluster_->CurrentHome();
-  success_was_refuted_ |= home != nullptr && home->core.job().carried_is_refuted;
-  if (scenario_.unwelcome.someone_lies() && success_was_refuted_ && verdict_->code == 0) return;
   Fail(4, absl::StrCat(where, " verdict ", verdict.exit_code(), " of ", verdict.origin(), ", but ", verdict_->by,
                        " saw ", verdict_->code, " of ", verdict_->origin));
 }
@@ -519,7 +490,6 @@ void Invariants::OnSettled() {
       scenario_.script.kind == Script::kFreezeWholeNode || scenario_.script.kind == Script::kWakeAfterExit;
   const bool undisturbed = scenario_.faults.total_weight() == 0 && scenario_.quiet_but_for_weights() &&
                            scenario_.unwelcome.cannot_start_percent == 0 && !stops_nodes;
-  if (scenario_.unwelcome.someone_lies()) return;  // who reports losses of nodes, too
   if ((scenario_.faults.only_agents_die || undisturbed) && scenario_.workers.fails_percent == 0 &&
       verdict_code() != 0 && !hung_) {
     Fail(5, absl::StrCat("nothing failed, but the verdict is ", verdict_code()));

@@ -63,8 +63,6 @@ class Invariants {
   // The coordinator's reaction to a stranger: a refusal with its reason, and nothing else.
   void OnStranger(const CoordinatorHome& home, rendezvous::State before, rendezvous::StreamId stream,
                   const rendezvous::Effects& effects);
-  // A coordinator has taken a round that a liar has invented for the greatest one.
-  void OnInventedRound(const v1::RoundId& id) { invented_.insert(KeyOf(id)); }
   void OnSpawn(const HostProcess& host, const v1::Round& round);
   void OnExec(const WorkerProcess& worker);
   void OnDeath(const WorkerProcess& worker, const host::Ending& ending, bool by_itself);
@@ -142,10 +140,8 @@ class Invariants {
   void CheckSameVerdict(const std::string& where, const std::string& by, const v1::Verdict& verdict);
   void CheckRelease(const CoordinatorHome& home);
   void CheckRefusal(const HostProcess& to, const v1::Refused& refused);
-  bool MayBeContradicted() const;
+  bool MayGoOnWithoutANode() const;
   bool TwoHaveTheNumberOf(const RoundKey& round) const;
-  bool SomeoneContradictsSuccess() const;
-  bool MayDoubt(const CoordinatorHome& home, const RoundKey& round) const;
   void BeginAgain();
   void RunAgain(const std::set<std::string>& know);  // who knows the verdict that no longer counts
   bool MayBeRefused(const HostProcess& host) const;
@@ -162,14 +158,12 @@ class Invariants {
   std::map<int, CoordinatorRecord> coordinators_;
   std::map<RoundKey, int> executing_;  // workers by round, all machines
   std::set<int> failure_codes_;
-  bool hung_ = false;  // some round was ended for a hang
-  std::set<RoundKey> invented_;
+  bool hung_ = false;    // some round was ended for a hang
   bool forgot_ = false;  // a coordinator restarted without any memory of earlier rounds
   bool verdict_announced_ = false;
   Micros announced_at_ = 0;
   const HostProcess* announced_by_ = nullptr;  // also null for a separate coordinator
   bool verdict_seen_ = false;                  // a host has exited with it
-  bool success_was_refuted_ = false;           // by a coordinator that did not see it
   // The first verdict that a host has stored or exited with.
   struct Verdict {
     int code = 0;

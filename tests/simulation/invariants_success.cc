@@ -80,7 +80,7 @@ void Invariants::CoordinatorRecord::Know(const RoundKey& round) {
   lost_a_member = false;
 }
 
-// Who holds a place of the round is what the coordinator knows of it: a liar may have taken it first.
+// Who holds a place of the round is what the coordinator knows of it.
 void Invariants::OnNodeLost(const CoordinatorHome& home, int node_rank) {
   const rendezvous::GreatestRound& round = home.core.job().greatest;
   CoordinatorRecord& coordinator = coordinators_[home.id];
@@ -108,9 +108,6 @@ void Invariants::CheckDrain(const CoordinatorHome& home, const v1::RoundId& roun
   const auto& members = rounds_[key].host_by_node_rank;
   if (cancelled || coordinator.succeeded.empty() || coordinator.succeeded.size() == members.size()) return;
   if (coordinator.lost_a_member) return;  // which ends the round, and was right: see OnNodeLost
-  // A liar that claims to run another round may cost a restart where a coordinator was replaced: docs/security.md.
-  const bool doubted = home.core.job().greatest.belief == rendezvous::Belief::kDoubted;
-  if (doubted && scenario_.unwelcome.someone_lies()) return;
   for (const auto& [node_rank, id] : members) {
     if (coordinator.succeeded.count(node_rank) > 0) continue;
     const auto member =
@@ -128,20 +125,12 @@ bool Invariants::TwoHaveTheNumberOf(const RoundKey& round) const {
   return std::count_if(rounds_.begin(), rounds_.end(), has_it) > 1;
 }
 
-// The coordinator did not see the round itself, and another node may say that it is none (MayBeContradicted), or
-// two coordinators have made one of the same number.
-bool Invariants::MayDoubt(const CoordinatorHome& home, const RoundKey& round) const {
-  if (TwoHaveTheNumberOf(round)) return true;
-  const bool saw_it = home.host != nullptr && KeyOf(home.host->memory.last().id()) == round;
-  return (MayBeContradicted() && !saw_it) || scenario_.unwelcome.someone_lies();
-}
-
 // The first word of a round that this coordinator has made.
 void Invariants::CheckNewRound(const CoordinatorHome& home, const RoundKey& key) {
   CoordinatorRecord& coordinator = coordinators_[home.id];
   const std::string what = absl::StrCat("coordinator ", home.id, " starts round ", ToString(key), ", but ");
   const std::string before = absl::StrCat(" of round ", ToString(coordinator.newest_known));
-  if (KnowsOfSuccess(coordinator) && !MayDoubt(home, coordinator.newest_known))
+  if (KnowsOfSuccess(coordinator) && !TwoHaveTheNumberOf(coordinator.newest_known))
     Fail(4, absl::StrCat(what, "has heard that every node", before, " succeeded"));
   if (const HostProcess* host = SucceededUnheard(home, coordinator)) {
     Fail(4, absl::StrCat(what, "every node", before, " succeeded, and ", host->id(), " still holds its lease"));
@@ -157,7 +146,6 @@ void Invariants::CheckConcludedSuccess(const CoordinatorHome& home) {
   // Its own round ran on when a node came back from a greater one, which had ended before.
   const rendezvous::GreatestRound& greatest = home.core.job().greatest;
   if (greatest.is_ours && KeyOf(greatest.id()) != coordinator.newest_known) return;
-  if (scenario_.unwelcome.someone_lies() && !SomeoneContradictsSuccess()) return;
   Fail(4, absl::StrCat("coordinator ", home.id, " concludes 0, but has not heard that every node of round ",
                        ToString(coordinator.newest_known), " succeeded"));
 }

@@ -397,32 +397,6 @@ TEST_F(InvariantsTest, ARoundThatIsChargedTwiceIsReported) {
       "invariant 3: round 2@1.abcd, told to a: 1 failures and 1 losses in 1 restarts: a round was charged twice");
 }
 
-TEST_F(InvariantsTest, AnInventedRoundMayBeChargedOnceInPlaceOfATrueOne) {
-  v1::RoundId invented;
-  invented.set_number(2);
-  for (int told = 0; told < 2; ++told) invariants_.OnInventedRound(invented);
-  FailWorkerOf(1, 1);
-  v1::Round round = MakeRound(2, 0);
-  round.set_failures(1);
-  round.add_loss_ages_ms(1);
-  Run(a_, round);
-  ExpectReport("");
-}
-
-TEST_F(InvariantsTest, AnInventedRoundThatIsChargedTwiceIsReported) {
-  v1::RoundId invented;
-  invented.set_number(2);
-  invariants_.OnInventedRound(invented);
-  FailWorkerOf(1, 1);
-  v1::Round round = MakeRound(2, 0);
-  round.set_failures(1);
-  round.add_loss_ages_ms(1);
-  round.set_restart_count(0);
-  Run(a_, round);
-  ExpectReport(
-      "invariant 3: round 2@1.abcd, told to a: 1 failures and 1 losses in 0 restarts: a round was charged twice");
-}
-
 TEST_F(InvariantsTest, MoreRestartsThanRoundsAreReported) {
   v1::Round round = MakeRound(2, 0);
   round.set_restart_count(2);

@@ -3,7 +3,6 @@
 //   muster_sim --seeds N [--first S] [--time-limit SECONDS]      run seeds S, S+1, ...
 //   ... --jobs N                                                 on so many threads
 //   muster_sim --seed S [--trace]                                replay one
-//   ... --liars                                                  with nodes in other hands in every seed
 //   ... --mix TEXT                                               only of seeds whose mix of faults is called so
 //   ... --until-failed                                           end at the first violation, 1 if there was one
 //   ... --hash                                                   prints a hash of all that --trace would print: a
@@ -36,7 +35,6 @@ constexpr int kMaxJobs = 256;
 struct Options {
   uint64_t first = 1;
   uint64_t seeds = 20000;
-  bool seeds_given = false;
   bool single = false;
   bool trace = false;
   bool hashes_trace = false;
@@ -44,10 +42,7 @@ struct Options {
   double time_limit_s = 0;  // 0: none
   int jobs = 1;             // threads; a seed is one thread's
   std::string mix;
-  bool with_liars = false;
 };
-
-constexpr uint64_t kShareOfLiars = 10;  // with liars only one in so many, unless --seeds says how many
 
 struct Outcome {
   bool ok = false;
@@ -91,7 +86,7 @@ Outcome RunSeed(const Options& options, uint64_t seed) {
       Mix(std::to_string(now) + category + text + "\n", &outcome.trace_hash);
     };
   }
-  World world(DrawScenario(seed, options.with_liars), std::move(take));
+  World world(DrawScenario(seed), std::move(take));
   outcome.ok = world.Run();
   outcome.hash = world.hash();
   outcome.events = world.events();
@@ -102,11 +97,10 @@ Outcome RunSeed(const Options& options, uint64_t seed) {
   return outcome;
 }
 
-void Report(const Options& options, uint64_t seed, const std::string& message) {
-  std::printf("seed %llu: %s\n  %s\n  replay: muster_sim --seed %llu%s --trace\n",
-              static_cast<unsigned long long>(seed), message.c_str(),
-              Describe(DrawScenario(seed, options.with_liars)).c_str(), static_cast<unsigned long long>(seed),
-              options.with_liars ? " --liars" : "");
+void Report(uint64_t seed, const std::string& message) {
+  std::printf("seed %llu: %s\n  %s\n  replay: muster_sim --seed %llu --trace\n",
+              static_cast<unsigned long long>(seed), message.c_str(), Describe(DrawScenario(seed)).c_str(),
+              static_cast<unsigned long long>(seed));
   std::fflush(stdout);
 }
 
@@ -137,8 +131,7 @@ void TakeSeeds(const Options& options, const std::function<double()>& elapsed, T
   while (!tally->enough && tally->next < options.first + options.seeds) {
     if (options.time_limit_s > 0 && elapsed() > options.time_limit_s) return;
     const uint64_t seed = tally->next++;
-    if (!options.mix.empty() && DrawScenario(seed, options.with_liars).mix.find(options.mix) == std::string::npos)
-      continue;
+    if (!options.mix.empty() && DrawScenario(seed).mix.find(options.mix) == std::string::npos) continue;
     lock.unlock();
     const Outcome outcome = RunSeed(options, seed);
     const std::string message = Judge(options, seed, outcome);
@@ -151,7 +144,7 @@ void TakeSeeds(const Options& options, const std::function<double()>& elapsed, T
     ++tally->verdicts[outcome.verdict_code];
     if (message.empty()) continue;
     tally->failed[seed] = message;
-    if (tally->failed.size() <= kMaxReported) Report(options, seed, message);
+    if (tally->failed.size() <= kMaxReported) Report(seed, message);
     tally->enough |= options.until_failed;
   }
 }
@@ -181,7 +174,7 @@ int RunMany(const Options& options) {
 
 int RunOne(const Options& options) {
   std::printf("seed %llu: %s\n", static_cast<unsigned long long>(options.first),
-              Describe(DrawScenario(options.first, options.with_liars)).c_str());
+              Describe(DrawScenario(options.first)).c_str());
   const Outcome outcome = RunSeed(options, options.first);
   std::printf("%s: %llu events, %zu rounds, %.3f virtual seconds, verdict %d, hash %016llx%s%s\n",
               outcome.ok ? "held" : "FAILED", static_cast<unsigned long long>(outcome.events), outcome.rounds,
@@ -193,7 +186,6 @@ int RunOne(const Options& options) {
 bool TakeValue(const std::string& flag, const char* value, Options* options) {
   if (flag == "--seeds") {
     options->seeds = std::strtoull(value, nullptr, 10);
-    options->seeds_given = true;
   } else if (flag == "--first" || flag == "--seed") {
     options->first = std::strtoull(value, nullptr, 10);
     options->single = flag == "--seed";
@@ -213,9 +205,7 @@ bool Parse(int argc, char** argv, Options* options) {
   if (const char* seeds = std::getenv("MUSTER_SIM_SEEDS")) options->seeds = std::strtoull(seeds, nullptr, 10);
   for (int i = 1; i < argc; ++i) {
     const std::string flag = argv[i];
-    if (flag == "--liars") {
-      options->with_liars = true;
-    } else if (flag == "--trace") {
+    if (flag == "--trace") {
       options->trace = true;
     } else if (flag == "--hash") {
       options->hashes_trace = true;
@@ -224,9 +214,6 @@ bool Parse(int argc, char** argv, Options* options) {
     } else if (i + 1 == argc || !TakeValue(flag, argv[++i], options)) {
       return false;
     }
-  }
-  if (options->with_liars && !options->seeds_given) {
-    options->seeds = std::max<uint64_t>(1, options->seeds / kShareOfLiars);
   }
   return true;
 }
@@ -238,7 +225,7 @@ int main(int argc, char** argv) {
   muster::simulation::Options options;
   if (!muster::simulation::Parse(argc, argv, &options)) {
     std::fprintf(stderr,
-                 "usage: muster_sim [--seeds N] [--first S] [--seed S] [--trace] [--liars] [--mix TEXT] "
+                 "usage: muster_sim [--seeds N] [--first S] [--seed S] [--trace] [--mix TEXT] "
                  "[--jobs N] [--hash] [--until-failed] [--time-limit SECONDS]\n");
     return 64;
   }

@@ -175,7 +175,6 @@ void Policies::CheckGrowth(const CoordinatorHome& home) {
     record.chances = 0;
     return;
   }
-  if (scenario_.unwelcome.someone_lies()) return;  // who claims to run something holds up the growth of the job
   if (++record.chances <= kChances * static_cast<int>(record.hosts.size())) return;
   Fail(7, absl::StrCat("coordinator ", home.id, ": ", newcomers.front()->id(), " stands by, though round ",
                        round.name, " has room for it"));
@@ -209,7 +208,6 @@ void Policies::CheckGathering(const CoordinatorHome& home) {
     return;
   }
   if (++record.waits <= kChances * static_cast<int>(record.hosts.size())) return;
-  if (scenario_.unwelcome.someone_lies()) return;  // what it claims to run is waited for: up to a lease
   Fail(7, absl::StrCat("coordinator ", home.id, " makes no round, though ", ready, " nodes are ready"));
 }
 
@@ -356,7 +354,6 @@ void Policies::CheckExcluded(const CoordinatorHome& home, const RoundRecord& rou
     const RoundRecord& last = rounds_[*failed_rounds_[id].rbegin()];
     // A coordinator that restarted since may not know that end.
     const Micros set_at = Same(last.ended_in, home.core.epoch()) ? last.ended_at : env_->now();
-    if (scenario_.unwelcome.someone_lies()) continue;
     if (env_->now() + left <= set_at + Longer(scenario_.policy.exclude_for) + kSlack) continue;
     return Fail(7, absl::StrCat("round ", round.name, ": ", id, " is set aside for ", left / kMillisecond,
                                 " ms more, ", (env_->now() - set_at) / kMillisecond, " ms after it last failed"));

@@ -140,11 +140,6 @@ void DrawPreload(Prng prng, Scenario& s) {
   s.fitness.preload_learns = prng.Chance(40);
 }
 
-// From its own stream too. A job of one node listens nowhere.
-void DrawLies(Prng prng, Scenario& s) {
-  if (s.limits.lease > 0) s.unwelcome.lies_every = prng.Skewed(50 * kMillisecond, 5 * kSecond);
-}
-
 void DrawUnwelcome(Prng prng, Scenario& s) {
   if (prng.Chance(10)) s.unwelcome.strangers_every = prng.Skewed(50 * kMillisecond, 5 * kSecond);
   if (s.faults.only_agents_die || s.mix == "calm" || !prng.Chance(10)) return;
@@ -197,7 +192,7 @@ void DrawAnew(Prng& prng, Scenario& s) {
 
 const char* Name(Fault fault) { return kFaultNames[static_cast<int>(fault)]; }
 
-Scenario DrawScenario(uint64_t seed, bool with_liars) {
+Scenario DrawScenario(uint64_t seed) {
   Prng prng(seed);
   Scenario s;
   s.seed = seed;
@@ -219,7 +214,6 @@ Scenario DrawScenario(uint64_t seed, bool with_liars) {
   DrawFitness(Prng(seed ^ 0xF17), s);
   DrawEnds(Prng(seed ^ 0xE2D), s);
   DrawUnwelcome(Prng(seed ^ 0x57A26E2), s);
-  if (with_liars) DrawLies(Prng(seed ^ 0x11E5), s);
   DrawNames(Prng(seed ^ 0xD25), s);
   DrawScript(Prng(seed ^ 0x5C21B7), s);
   DrawManyHosts(Prng(seed ^ 0x3A27), s);
@@ -251,8 +245,6 @@ std::string Describe(const Scenario& s) {
     absl::StrAppendFormat(&out, " GPUs held %d%%,", s.fitness.gpus_held_percent);
   if (s.unwelcome.cannot_start_percent > 0)
     absl::StrAppendFormat(&out, " cannot start %d%%,", s.unwelcome.cannot_start_percent);
-  if (s.unwelcome.lies_every > 0)
-    absl::StrAppendFormat(&out, " lies every %dms,", s.unwelcome.lies_every / kMillisecond);
   if (s.unwelcome.strangers_every > 0)
     absl::StrAppendFormat(&out, " strangers every %dms,", s.unwelcome.strangers_every / kMillisecond);
   if (s.detours.another_job_percent > 0)

@@ -156,9 +156,7 @@ struct SidecarHabits {
 // Nodes that should not come.
 struct UnwelcomeNodes {
   int cannot_start_percent = 0;  // no program: replacements in the fault phase; a fifth for first hosts
-  Micros lies_every = 0;         // nodes in other hands speak to the coordinator; 0: never
-  bool someone_lies() const { return lies_every > 0; }
-  Micros strangers_every = 0;  // a node of another job or version contacts the coordinator; 0: never
+  Micros strangers_every = 0;    // a node of another job or version contacts the coordinator; 0: never
 };
 
 // The way to the coordinator.
@@ -261,8 +259,7 @@ struct Scenario {
   }
 };
 
-// with_liars: with nodes in other hands.
-Scenario DrawScenario(uint64_t seed, bool with_liars = false);
+Scenario DrawScenario(uint64_t seed);
 std::string Describe(const Scenario& scenario);
 
 }  // namespace muster::simulation

@@ -23,7 +23,7 @@ class SeparateCoordinators {
 
   // Moves the coordinator's name to a new machine, on which one starts; the old one lives on.
   Machine* Move();
-  // Leads the name back. If the one there has ended meanwhile, with what a liar told it, another one is started.
+  // Leads the name back. If the one there has ended meanwhile, another one is started.
   void MoveBack(Machine* machine);
   Machine* StartSecond();  // beside the first; the name may lead some nodes to it
   void EndSecond(const Machine* machine);

@@ -120,12 +120,12 @@ TEST_F(FarewellTest, AMissingMemberIsAwaited) {
   EXPECT_TRUE(Runs("new"));
 }
 
-// Its word alone would let a round begin beside workers of members that are away.
-TEST_F(FarewellTest, ANodeThatInventsAFarewellIsContradicted) {
+// A round must not begin beside workers of members that are away: it may have been given before they came.
+TEST_F(FarewellTest, AFarewellThatAMemberWasNotToldIsNone) {
   before_.Apply("b");
   before_.Apply("c");
-  for (const char* liar : {"b", "c"}) {
-    v1::PrimaryEnded* word = before_.At(liar).status.mutable_last()->mutable_primary_ended();
+  for (const char* told : {"b", "c"}) {
+    v1::PrimaryEnded* word = before_.At(told).status.mutable_last()->mutable_primary_ended();
     *word->mutable_by() = before_.core().epoch();
     word->set_known_to(1);
     Cluster after(InAgent(Fixed(3)), 43);
@@ -138,8 +138,8 @@ TEST_F(FarewellTest, ANodeThatInventsAFarewellIsContradicted) {
       for (const char* n : {"b", "c", "new"}) after.Apply(n);
     }
     EXPECT_TRUE(after.core().job().succession.FarewellIsValid());
-    EXPECT_FALSE(after.core().job().PrimaryIsKnownEnded()) << liar;
-    before_.At(liar).status.mutable_last()->clear_primary_ended();
+    EXPECT_FALSE(after.core().job().PrimaryIsKnownEnded()) << told;
+    before_.At(told).status.mutable_last()->clear_primary_ended();
   }
 }
 

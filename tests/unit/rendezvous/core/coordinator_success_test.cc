@@ -193,5 +193,67 @@ TEST(ClosingHost, IfRankZeroIsLostAnotherNodeClosesTheJob) {
   EXPECT_EQ(c.core().verdict()->closing_host(), "a");
 }
 
+// ---- a coordinator that was restarted near the end, or replaced: members are trusted ---------------------------
+
+void Succeed(Cluster::Node* node) {
+  node->status.set_phase(v1::PHASE_SUCCEEDED);
+  node->status.set_outcome(v1::OUTCOME_SUCCEEDED);
+  node->status.set_live_workers(0);
+}
+
+TEST(CoordinatorSuccess, ARestartedCoordinatorEndsTheJobAtOnce) {
+  Cluster before(Fixed(2)), after(Fixed(2), 43);
+  for (const char* n : {"a", "b"}) before.Join(n, n[0] - 'a');
+  for (const char* n : {"a", "b"}) before.Apply(n);
+  for (const char* n : {"a", "b"}) {
+    Succeed(&before.At(n));
+    after.At(n) = before.At(n);
+    after.Attach(n);
+    after.Apply(n);
+  }
+  ASSERT_TRUE(after.core().verdict().has_value());
+  EXPECT_EQ(after.core().verdict()->exit_code(), 0);
+}
+
+// Round 1 of a, b and c; c is cut off, and round 2 of a and b succeeds. Only then comes the next coordinator.
+class AfterACutTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* n : {"a", "b", "c"}) before_.Join(n);
+    before_.Pass(absl::Seconds(20), {"a", "b", "c"});
+    for (const char* n : {"a", "b", "c"}) before_.Apply(n);
+    before_.Close("c");
+    before_.Pass(absl::Seconds(60), {"a", "b"});
+    ASSERT_EQ(before_.Told("a").run().node_count(), 2);
+    for (const char* n : {"a", "b", "c"}) after_.At(n) = before_.At(n);
+    for (const char* n : {"a", "b"}) Succeed(&after_.At(n));
+    v1::AgentStatus& cut = after_.At("c").status;
+    cut.set_phase(v1::PHASE_READY);
+    cut.set_outcome(v1::OUTCOME_LEASE_ENDED);
+    cut.set_live_workers(0);
+    Return("c");
+  }
+  void Return(const std::string& name) {
+    after_.Attach(name);
+    after_.Apply(name);
+  }
+
+  Cluster before_{Elastic(2, 3)};
+  Cluster after_{Elastic(2, 3), 43};
+};
+
+TEST_F(AfterACutTest, TheSuccessOfAllMembersOfTheNewestRoundEndsTheJob) {
+  for (const char* n : {"a", "b"}) Return(n);
+  ASSERT_TRUE(after_.core().verdict().has_value());
+  EXPECT_EQ(after_.core().verdict()->exit_code(), 0);
+}
+
+TEST_F(AfterACutTest, AVerdictThatANodeBringsIsNotContradicted) {
+  after_.At("b").status.mutable_verdict()->set_digest(7);
+  Return("b");
+  ASSERT_TRUE(after_.core().verdict().has_value());
+  EXPECT_EQ(after_.core().verdict()->exit_code(), 0);
+}
+
 }  // namespace
 }  // namespace muster::rendezvous

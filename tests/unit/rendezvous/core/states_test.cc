@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "rendezvous/core/job.h"
-#include "rendezvous/core/testimony.h"
 
 namespace muster::rendezvous {
 namespace {
@@ -105,16 +104,9 @@ struct Moment {
     return host;
   }
   // Of a round of a and b that another coordinator has made.
-  void BelieveInSuccess() {
-    GreatestRound& round = job.greatest;
-    round.succeeded = {0, 1};
-    round.members = {{0, "a"}, {1, "b"}};
-    round.round.set_members(MembersDigest(round.members));
-    round.members_are_proved = true;
-    round.belief = Belief::kBelieved;
-    for (const auto& [rank, name] : round.members) {
-      At(name).status.mutable_last()->set_members(round.round.members());
-    }
+  void KnowSuccess() {
+    job.greatest.succeeded = {0, 1};
+    job.greatest.members = {{0, "a"}, {1, "b"}};
   }
   Host& AttachMember(const std::string& id, int rank, v1::Phase phase) {
     Host& host = Attach(id, rank, phase);
@@ -219,7 +211,7 @@ std::vector<Condition> ConditionsOfRecovering() {
        "success is known of every node",
        [](Moment* m) {
          KnowRoundOfTwo(m, v1::PHASE_SUCCEEDED, v1::PHASE_SUCCEEDED);
-         m->BelieveInSuccess();
+         m->KnowSuccess();
          m->Conclude(0);
        },
        {{"one does not follow this epoch",
@@ -354,19 +346,16 @@ std::vector<Condition> ConditionsOfTheEnd() {
         {"one still runs", [](Moment* m) { m->At("a").status.set_phase(v1::PHASE_STOPPING); }}}},
   };
   for (const S from : {S::kRecovering, S::kGathering, S::kRunning, S::kDraining}) {
-    conditions.push_back(
-        {from,
-         S::kVerdict,
-         "every member succeeded",
-         [](Moment* m) {
-           KnowRoundOfTwo(m, v1::PHASE_SUCCEEDED, v1::PHASE_SUCCEEDED);
-           m->BelieveInSuccess();
-           m->Conclude(0);
-         },
-         {{"one did not", [](Moment* m) { m->job.greatest.succeeded = {0}; }},
-          {"it is still weighed", [](Moment* m) { m->job.greatest.belief = Belief::kOpen; }},
-          {"members are not proved", [](Moment* m) { m->job.greatest.members_are_proved = false; }},
-          {"it is a verdict of failure", [](Moment* m) { m->Conclude(1); }}}});
+    conditions.push_back({from,
+                          S::kVerdict,
+                          "every member succeeded",
+                          [](Moment* m) {
+                            KnowRoundOfTwo(m, v1::PHASE_SUCCEEDED, v1::PHASE_SUCCEEDED);
+                            m->KnowSuccess();
+                            m->Conclude(0);
+                          },
+                          {{"one did not", [](Moment* m) { m->job.greatest.succeeded = {0}; }},
+                           {"it is a verdict of failure", [](Moment* m) { m->Conclude(1); }}}});
     conditions.push_back({from,
                           S::kVerdict,
                           "a node reports the verdict",
