@@ -40,7 +40,7 @@ bool AgentSupervisor::Admit(const v1::HostDirective& directive) {
   silence_ = absl::ZeroDuration();
   has_spoken_ = true;
   absence_ = absl::ZeroDuration();
-  failing_since_.reset();
+  failing_.reset();
   if (directive.seq() <= applied_seq_) return false;
   applied_seq_ = directive.seq();
   return true;
@@ -59,8 +59,8 @@ AgentSupervisor::GivesUp AgentSupervisor::OnFailed(BootTime now, const std::stri
   if (number_ == 1 && !exiting) return absl::StrCat("cannot start the first agent: ", why);
   Say(Severity::kError, absl::StrCat("cannot start an agent: ", why), out);
   if (exiting) return std::nullopt;
-  if (!failing_since_) failing_since_ = now;
-  if (now - *failing_since_ < give_up_after_) {
+  if (!failing_) failing_.emplace();
+  if (*failing_ < give_up_after_) {
     retry_at_ = now + kAgentRetry;
     return std::nullopt;
   }
@@ -68,6 +68,7 @@ AgentSupervisor::GivesUp AgentSupervisor::OnFailed(BootTime now, const std::stri
 }
 
 bool AgentSupervisor::OnTick(absl::Duration counted, const Need& need) {
+  if (failing_) *failing_ += counted;
   const bool absent = !attached_ || !has_spoken_;
   absence_ = absent && need.waits_for_it ? absence_ + counted : absl::ZeroDuration();
   if (!attached_) return false;
@@ -109,8 +110,8 @@ AgentSupervisor::GivesUp AgentSupervisor::KillSilent(BootTime now, const Need& n
     return std::nullopt;
   }
   if (need.lease == absl::ZeroDuration()) return std::nullopt;
-  if (!has_spoken_ && !failing_since_) failing_since_ = now;
-  if (!failing_since_ || now - *failing_since_ < give_up_after_) return std::nullopt;
+  if (!has_spoken_ && !failing_) failing_.emplace();
+  if (!failing_ || *failing_ < give_up_after_) return std::nullopt;
   return absl::StrCat("no agent has responded for ", absl::FormatDuration(give_up_after_));
 }
 

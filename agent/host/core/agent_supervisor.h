@@ -92,7 +92,9 @@ class AgentSupervisor {
   bool has_spoken_ = false;
   std::deque<BootTime> starts_;  // within kAgentRestartWindow
   BootTime retry_at_ = absl::InfiniteFuture();
-  std::optional<BootTime> failing_since_;  // no agent has sent a message since then
+  // For how long no agent has sent a message, in this host's own running time: a host that was stopped has not
+  // tried.
+  std::optional<absl::Duration> failing_;
   std::optional<BootTime> gone_at_;
 };
 
