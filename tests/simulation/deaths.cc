@@ -29,7 +29,8 @@ void Deaths::KillHost(HostProcess* host) {
   workers_->ExemptOrphans(*host);
   if (host->agent != nullptr) TellAgentOfEnd(host);
   if (host->split() && host->end_is_proved) {
-    // Large processes take a while to be torn down.
+    // With process 1 the kernel kills all others at once; large ones take a while to be torn down.
+    sweeps_->KillMarked(host, kKillDelayMax);
     env_->scheduler().After(env_->hardships().Skewed(50, kLongestTeardown), [this, host] { EndContainer(host); });
   }
   host->on_death();
@@ -46,7 +47,7 @@ void Deaths::TellAgentOfEnd(HostProcess* host) {
                            [agent] { agent->Feed(&agent::AgentCore::OnHostClosed); });
 }
 
-// With process 1 the kernel kills every process of the container, and shows the end once all have ended.
+// The kernel shows the end of process 1 once all others have ended.
 void Deaths::EndContainer(HostProcess* host) {
   if (host->AnythingAlive()) {
     sweeps_->KillMarked(host, kKillDelayMax);

@@ -485,11 +485,13 @@ void Invariants::OnSettled() {
   // Exempt: the nodes that knew the verdict knew only an earlier one, or were killed by a fault before their exit.
   if (!verdict_seen_ && (earlier_verdict_seen_ || died_knowing_)) return;
   if (!verdict_seen_) return Fail(5, "every host has ended, and none with a verdict");
-  // If a script stops a node for long the kernel's timer ends it, and not every node is replaced.
-  const bool stops_nodes =
-      scenario_.script.kind == Script::kFreezeWholeNode || scenario_.script.kind == Script::kWakeAfterExit;
+  // If a script stops a node for long the kernel's timer ends it, and not every node is replaced. And nodes that
+  // are led elsewhere may be missing at the moment when a gathering ends.
+  const Script script = scenario_.script.kind;
+  const bool disturbs =
+      script == Script::kFreezeWholeNode || script == Script::kWakeAfterExit || script == Script::kSplitNames;
   const bool undisturbed = scenario_.faults.total_weight() == 0 && scenario_.quiet_but_for_weights() &&
-                           scenario_.unwelcome.cannot_start_percent == 0 && !stops_nodes;
+                           scenario_.unwelcome.cannot_start_percent == 0 && !disturbs;
   if ((scenario_.faults.only_agents_die || undisturbed) && scenario_.workers.fails_percent == 0 &&
       verdict_code() != 0 && !hung_) {
     Fail(5, absl::StrCat("nothing failed, but the verdict is ", verdict_code()));

@@ -115,7 +115,8 @@ void Sweeps::ForkOnceMore(HostProcess* host) {
     if (!can || !env_->hardships().Chance(scenario_.workers.late_forks_percent)) continue;
     WorkerProcess* child = workers_->NewChild(descendant);
     env_->Note("worker", absl::StrCat(host->name, ": pid ", descendant->pid, " starts pid ", child->pid));
-    checks_->invariants.OnExec(*child);
+    child->exempt = descendant->exempt;
+    if (!child->exempt) checks_->invariants.OnExec(*child);
   }
 }
 
