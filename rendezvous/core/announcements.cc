@@ -185,7 +185,7 @@ void Announcements::NameWhatHoldsUpDrain(BootTime now, const Job& job, Effects* 
   long_drain_logged_ = true;
   const std::string round = absl::StrCat("round ", job.greatest.number(), " ends");
   if (PredecessorsRoundMayRun(now, job)) {
-    const absl::Duration left = absl::Ceil(job.succession.members_known_until() - now, absl::Seconds(1));
+    const absl::Duration left = absl::Ceil(PredecessorsLeasesEnd(job) - now, absl::Seconds(1));
     return Say(
         Severity::kInfo,
         absl::StrCat(round, "; waiting up to ", absl::FormatDuration(left),

@@ -51,6 +51,17 @@ bool IsDrained(BootTime now, const Job& job, const Host& host) {
   return HasAppliedStop(job, host) && (phase == v1::PHASE_READY || phase == v1::PHASE_UNUSABLE);
 }
 
+// Whether the primary before this one may be cut off with members that it still answers: it takes a lease and its
+// margin to notice, and then gives them a grace period. It is gone if it said so, or if this coordinator's own
+// host was a member: that host has replaced its agent. Alone it ends with its own lease, which needs an echo
+// (lease.h).
+bool PredecessorMayGoOn(const Job& job) {
+  if (!job.options.leased() || !job.options.in_agent || !job.greatest.IsKnown()) return false;
+  const Host* const own = job.OwnHost();
+  const bool is_gone = job.succession.FarewellIsValid() || (own != nullptr && job.WasMember(*own));
+  return !is_gone && job.MembersMissing() > 1;
+}
+
 }  // namespace
 
 std::optional<StopReason> WhyStop(BootTime now, const Job& job) {
@@ -78,8 +89,14 @@ std::optional<StopReason> WhyStop(BootTime now, const Job& job) {
   return std::nullopt;
 }
 
+BootTime PredecessorsLeasesEnd(const Job& job) {
+  const BootTime end = job.succession.members_known_until();
+  if (!PredecessorMayGoOn(job)) return end;
+  return end + job.options.lease + job.options.margin() + job.options.shutdown_grace;
+}
+
 bool PredecessorsRoundMayRun(BootTime now, const Job& job) {
-  if (job.greatest.owned || now >= job.succession.members_known_until()) return false;
+  if (job.greatest.owned || now >= PredecessorsLeasesEnd(job)) return false;
   if (job.PrimaryIsKnownEnded()) {
     std::set<int> accounted = job.AccountedFor();
     accounted.insert(job.succession.farewell()->node_rank());
@@ -88,9 +105,13 @@ bool PredecessorsRoundMayRun(BootTime now, const Job& job) {
   return job.MembersMissing() > 0 || (job.options.leased() && job.succession.had_predecessor());
 }
 
+// Without all members this coordinator may be the one that is cut off, and its successor waits for the grace
+// period alone (PredecessorsLeasesEnd). A node that leaves is not replaced before it has saved.
 bool StopIsOverdue(BootTime now, const Job& job, const Host& host) {
-  const absl::Duration limit = host.IsLeaving() ? kLeaveLimit : kStopLimit;
-  return job.options.leased() && now > job.greatest.trouble_at + job.options.shutdown_grace + limit;
+  const BootTime grace_ends = job.greatest.trouble_at + job.options.shutdown_grace;
+  if (!job.options.leased() || now <= grace_ends) return false;
+  if (host.IsLeaving()) return now > grace_ends + kLeaveLimit;
+  return now > grace_ends + kStopLimit || job.MembersMissing() > 0;
 }
 
 bool HasAppliedStop(const Job& job, const Host& host) {

@@ -240,11 +240,13 @@ void Faults::IsolateAndReplace(HostProcess* host) {
   // The platform must not let two machines answer to the primary's name for long: an old primary that could make
   // rounds with the hosts of its machine, or a new one that could make them of spares alone, must not run beside
   // the other.
-  if (host->place == 0 && (s.job.min_nodes < 2 || s.job.nodes > s.job.max_nodes)) return;
+  Machine* machine = host->machine;
+  const auto is_there = [machine](const auto& other) { return other->alive && other->machine == machine; };
+  const auto together = std::count_if(cluster_->hosts().begin(), cluster_->hosts().end(), is_there);
+  if (host->place == 0 && (s.job.min_nodes <= together || s.job.nodes > s.job.max_nodes)) return;
   for (const auto& other : cluster_->hosts()) {
     if (other->fate.zombie && other->alive) return;
   }
-  Machine* machine = host->machine;
   world_->network().Cut(machine, true, true, kForever);
   env_->scheduler().After(env_->prng().Skewed(s.faults.replace_low, s.faults.replace_high), [this, host] {
     if (stopped_ || cluster_->HostAt(host->place) != host) return;

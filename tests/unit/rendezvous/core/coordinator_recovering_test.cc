@@ -91,6 +91,59 @@ TEST_F(RecoveringTest, ANodeIsToldHowLongTheOthersMayTakeToReturn) {
             "the coordinator is recovering round 1; its members have 11.1s (--lease) to reconnect");
 }
 
+// A round of a (the primary), b, c and d. The platform has replaced the primary by "new", whose coordinator hears
+// of the round from some of the others only.
+class ReplacedPrimaryTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    int place = 0;
+    before_.At("a").status.set_at_primary(true);
+    for (const char* n : {"a", "b", "c", "d"}) before_.Join(n, place++);
+    for (const char* n : {"a", "b", "c", "d"}) before_.Apply(n);
+    ASSERT_EQ(before_.state(), State::kRunning);
+    after_.At("new").status.set_at_primary(true);
+    after_.Join("new", 0);
+  }
+  void Return(const std::vector<std::string>& names) {
+    for (const std::string& name : names) {
+      after_.At(name) = before_.At(name);
+      after_.Attach(name);
+      after_.Apply(name);
+    }
+  }
+  // Whether the next round has begun after so long.
+  bool RunsAfter(absl::Duration time, std::vector<std::string> here) {
+    here.emplace_back("new");
+    after_.Pass(time, here);
+    return after_.Told("new").has_run();
+  }
+  static CoordinatorOptions Options() {
+    CoordinatorOptions options = InAgent(Elastic(2, 4));
+    options.last_call = absl::ZeroDuration();
+    options.rejoin_timeout = absl::ZeroDuration();
+    return options;
+  }
+
+  const absl::Duration lease_ = Options().lease + Options().margin();
+  Cluster before_{InAgent(Fixed(4))};
+  Cluster after_{Options(), 43};
+};
+
+// Its own lease has ended: no other member echoes what its coordinator says.
+TEST_F(ReplacedPrimaryTest, OfThePrimaryAloneOneLeaseIsAwaited) {
+  Return({"b", "c", "d"});
+  EXPECT_FALSE(RunsAfter(lease_ - absl::Seconds(1), {"b", "c", "d"}));
+  EXPECT_TRUE(RunsAfter(absl::Seconds(3), {"b", "c", "d"}));
+}
+
+// The old primary may be cut off together with b: it answers b until it notices that c and d are away, and then
+// gives it a grace period.
+TEST_F(ReplacedPrimaryTest, WithAnotherMemberItMayHaveGoneOn) {
+  Return({"c", "d"});
+  EXPECT_FALSE(RunsAfter(2 * lease_ + Options().shutdown_grace - absl::Seconds(1), {"c", "d"}));
+  EXPECT_TRUE(RunsAfter(absl::Seconds(3), {"c", "d"}));
+}
+
 // Nodes a and b run the newest round of a job of up to four nodes. "c" was cut off when that round was made, and
 // is the first to attach to the next coordinator.
 class CutOffTest : public ::testing::Test {
