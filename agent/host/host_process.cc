@@ -226,6 +226,7 @@ class HostProcess {
   void Apply(const StopPreloader&) { preloader_.Stop(); }
   void Apply(const SignalWorkers& effect) { workers_.Signal(effect.signal); }
   void Apply(const StopWorkers& effect) { workers_.Stop(effect.signal); }
+  void Apply(const SignalRest&) { spawner_.SignalRest(); }
   void Apply(const ForwardSignal& effect) { workers_.Forward(effect.signal); }
 
   void Apply(const EndHungWorker& effect) { workers_.EndHung(effect.local_rank, effect.why); }

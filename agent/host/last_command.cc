@@ -51,9 +51,7 @@ Spawner::WorkerEvents LastCommandRun::EventsOfCommand() {
     end_.ending = ending;
     if (!ending.rest_lives) OnEnded();
   };
-  events.spares_rest = [this](const Ending& ending) {
-    return terminated_ && !killed_ && ending.by_signal && ending.number == SIGTERM;
-  };
+  events.spares_rest = [this] { return terminated_ && !killed_; };
   events.rest_ended = [this] { OnEnded(); };
   return events;
 }
@@ -79,6 +77,9 @@ void LastCommandRun::AskToEnd() {
 void LastCommandRun::Terminate() {
   if (std::exchange(terminated_, true)) return;
   spawner_->StopWorkers(SIGTERM);
+  loop_->After(limits_.grace / 2, [this] {
+    if (ended_ && !killed_) spawner_->SignalRest();
+  });
   loop_->After(limits_.grace, [this] { Kill(); });
 }
 

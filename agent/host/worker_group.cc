@@ -281,7 +281,7 @@ Spawner::WorkerEvents WorkerGroup::EventsOf(int local_rank) {
     OnSpawnFailed(local_rank, exit_code, why);
   };
   events.exited = [this, local_rank](const Ending& ending) { OnExit(local_rank, ending); };
-  events.spares_rest = [this](const Ending& ending) { return core_->SparesRest(ending); };
+  events.spares_rest = [this] { return core_->SparesRest(); };
   events.rest_ended = [this, local_rank] { driver_->Feed(&HostCore::OnRestEnded, local_rank); };
   return events;
 }

@@ -31,7 +31,7 @@ constexpr size_t kReadStep = 4096;  // bytes
 constexpr size_t kFirstAfterName = 3, kParent = 4, kGroup = 5, kSession = 6, kFlags = 9, kThreads = 20,
                  kStart = 22, kCodeStart = 26, kEnvironmentEnd = 51;
 constexpr uint64_t kNotShown = 1;  // value of kCodeStart for processes that we may not inspect
-constexpr uint64_t kFlagExiting = 0x4, kFlagKernelThread = 0x200000;  // include/linux/sched.h
+constexpr uint64_t kFlagExiting = 0x4, kFlagForkedNoExec = 0x40, kFlagKernelThread = 0x200000;  // linux/sched.h
 constexpr size_t kMaxFile = 8 * 1024 * 1024;  // bytes: an environment can be large, but not without bound
 
 absl::StatusOr<std::string> ReadFile(const std::string& path) {
@@ -169,6 +169,7 @@ std::optional<ProcessInfo> ParseProcess(pid_t pid, std::string_view stat) {
   }
   info.exiting = (flags & kFlagExiting) != 0;
   info.kernel_thread = (flags & kFlagKernelThread) != 0;
+  info.forked = (flags & kFlagForkedNoExec) != 0;
   // An ending process has no environment either, but is in no exec.
   uint64_t code_start = 0, environment_end = 0;
   info.in_exec = !info.ended() && (flags & (kFlagExiting | kFlagKernelThread)) == 0 &&

@@ -31,6 +31,7 @@ struct ProcessInfo {
   bool in_exec = false;
   bool exiting = false;        // it is ending: its memory, with its environment, is gone or about to go
   bool kernel_thread = false;  // it has no memory of its own
+  bool forked = false;         // without an exec since; always false on kernels that do not show it
 
   bool ended() const { return state == 'Z' || state == 'X' || state == 'x'; }
   // The kernel holds it: we have no means to end it, and it executes none of its own code any more.

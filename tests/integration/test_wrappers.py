@@ -1,4 +1,4 @@
-"""Workers that are a wrapper, such as a shell: SIGTERM ends the wrapper at once, and the training in it saves."""
+"""Workers of several processes: a training that saves at SIGTERM inside a wrapper, and with helpers that it needs."""
 import os
 import pathlib
 import shutil
@@ -30,6 +30,7 @@ while not (folder / "end").exists():
 PYTHON = [sys.executable, "-S", "-E", "-c"]
 WRAPPERS = {"bash -c": ["bash", "-c", '"$@"; exit $?', "bash"],
             "sh -c": ["sh", "-c", '"$@"; exit $?', "sh"],
+            "bash with an EXIT trap": ["bash", "-c", 'trap : EXIT; "$@"; exit $?', "bash"],
             "two shells": ["bash", "-c", '"$@"; exit $?', "bash", "sh", "-c", '"$@"; exit $?', "sh"],
             # as `conda run` does
             "python": [*PYTHON, "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))"]}
@@ -45,6 +46,50 @@ while pool == 0: time.sleep(0.01)  # with its parent's handler, and without orde
 while not told: time.sleep(0.01)
 os._exit(0)
 """
+# Has a DataLoader worker, a log shipper and a data server, and saves only while they live.
+HAS_HELPERS = """
+import os, pathlib, signal, subprocess, sys, time
+folder, me = pathlib.Path(sys.argv[1]), os.environ["RANK"] + " " + os.environ["TORCHELASTIC_RESTART_COUNT"]
+def note(what): (folder / f"{what} {me}").touch()
+def wait(what):
+    while not (folder / what).exists(): time.sleep(0.01)
+def save(number, frame):
+    note("saving")
+    wait("may save")
+    print("saving", flush=True)
+    if all(os.waitpid(pid, os.WNOHANG) == (0, 0) for pid in helpers): note("saved")
+    os._exit(0)
+if me != "0 0":
+    note("ready")
+    if me == "1 0": wait("fail")
+    os._exit(7 if me == "1 0" else 0)
+signal.signal(signal.SIGTERM, save)
+signal.signal(signal.SIGUSR1, lambda number, frame: note("usr1"))
+helpers = [subprocess.Popen(command).pid for command in (["sleep", "1000"], sys.argv[2:])]
+helpers.append(os.fork())
+if not helpers[-1]:
+    me = "fork"
+    wait("what does not come")
+wait("server is ready")
+note("ready")
+wait("end")
+os._exit(0)
+"""
+SERVER = """
+import pathlib, signal, sys, time
+folder = pathlib.Path(sys.argv[1])
+def stop(number, frame):
+    (folder / "server stops").touch()
+    while not (folder / "server may stop").exists(): time.sleep(0.01)
+    (folder / "server has stopped").touch()
+    sys.exit(0)
+signal.signal(signal.SIGTERM, stop)
+(folder / "server is ready").touch()
+time.sleep(1000)
+"""
+# A launcher that handles the signal itself and does not pass it on.
+KEEPS_THE_SIGNAL = ("import signal, subprocess, sys; signal.signal(signal.SIGTERM, lambda *_: None); "
+                    "sys.exit(subprocess.call(sys.argv[1:]))")
 
 
 class Wrappers(ClusterTest):
@@ -98,6 +143,53 @@ class Wrappers(ClusterTest):
         self.assertFalse((self.folder / "saved 0 0").exists())
         self.assertEqual([], job.workers_of(0))
 
+    def test_a_shell_with_a_trap_and_its_training_hear_at_once(self):
+        _, node = self.start(["bash", "-c", 'trap : TERM; "$@"; exit $?', "bash"], options=["--termination-grace", "5m"])
+        node.signal(signal.SIGTERM)
+        self.wait_for("saving 0 0")
+        (self.folder / "may save").touch()
+        self.assertEqual(75, node.exit_code())
+        self.assertTrue((self.folder / "saved 0 0").exists())
+
+    def test_a_launcher_that_keeps_the_signal_costs_half(self):
+        launcher = [*PYTHON, KEEPS_THE_SIGNAL]
+        _, node = self.start(launcher, options=["--termination-grace", "10s"])
+        node.signal(signal.SIGTERM)
+        self.wait_for("saving 0 0")
+        (self.folder / "may save").touch()
+        self.assertEqual(75, node.exit_code())
+        self.assertTrue((self.folder / "saved 0 0").exists())
+
+    def start_with_helpers(self, wrapper, **kwargs):
+        folder = str(self.folder)
+        return self.start(wrapper, program=[*wrapper, *PYTHON, HAS_HELPERS, folder, *PYTHON, SERVER, folder], **kwargs)
+
+    def test_helpers_live_until_the_training_has_saved(self):
+        wrappers = {"alone": [], "tee": ["bash", "-c", '"$@" | tee "$0"', "/dev/null"]}
+        for name, wrapper in {**wrappers, "bash with an EXIT trap": WRAPPERS["bash with an EXIT trap"]}.items():
+            with self.subTest(name):
+                _, node = self.start_with_helpers(wrapper, options=["--termination-grace", "5m"])
+                node.signal(signal.SIGTERM)
+                self.wait_for("saving 0 0")
+                (self.folder / "may save").touch()
+                self.wait_for("server stops")
+                self.assertTrue((self.folder / "saved 0 0").exists())
+                self.assertFalse((self.folder / "saving fork").exists())
+                self.assertFalse(node.has_ended())
+                (self.folder / "server may stop").touch()
+                self.assertEqual(75, node.exit_code())
+                self.assertTrue((self.folder / "server has stopped").exists())
+
+    def test_helpers_live_until_it_has_saved_in_a_restart(self):
+        _, node = self.start_with_helpers([], nproc=2)
+        (self.folder / "server may stop").touch()
+        (self.folder / "fail").touch()
+        self.wait_for("saving 0 0")
+        (self.folder / "may save").touch()
+        self.assertEqual(0, node.exit_code())
+        self.assertTrue((self.folder / "saved 0 0").exists())
+        self.assertTrue((self.folder / "server has stopped").exists())
+
     def test_processes_ignoring_the_signal_are_not_awaited(self):
         ready = str(self.folder / "ready 0 0")
         _, node = self.start([], options=["--termination-grace", "5m"], program=[
@@ -120,6 +212,15 @@ class Wrappers(ClusterTest):
         self.wait_for("usr1 0 0")
         (self.folder / "end").touch()
         self.assertEqual(0, node.exit_code())
+
+    def test_sigusr1_does_not_reach_forks_of_the_training(self):
+        _, node = self.start_with_helpers([])
+        node.signal(signal.SIGUSR1)
+        self.wait_for("usr1 0 0")
+        wait_until("that is said", lambda: node.said("SIGUSR1 was forwarded to 1 worker process that handles it"))
+        (self.folder / "end").touch()
+        self.assertEqual(0, node.exit_code())
+        self.assertFalse((self.folder / "usr1 fork").exists())
 
     def test_sigusr1_that_nothing_handles_ends_nothing(self):
         job = self.cluster(1, nproc=1, program=["sh", "-c", "echo ready; sleep 1000"])

@@ -312,10 +312,10 @@ void Invariants::OnSignal(const HostProcess& host, int signal) {
   Fail(6, absl::StrCat(host.id(), " signals its workers (", signal, ") though only agents have died"));
 }
 
-// Invariant 7: processes that outlive a wrapper ended by our signal get the rest of the grace.
+// Invariant 7: processes that outlive a wrapper which got our signal have the rest of the grace.
 void Invariants::OnSparedKilled(const WorkerProcess& training) {
   Fail(7, absl::StrCat(training.host->id(), " kills pid ", training.pid,
-                       " within the grace: its wrapper was ended by our signal"));
+                       " within the grace: its wrapper ended after our signal"));
 }
 
 // ---- the verdict and the end

@@ -12,7 +12,7 @@
 //     reason. Strangers and nodes that cannot start are refused alone: they end no job that has had a round. A
 //     node that has followed its job's coordinator does not end because another job's coordinator refuses it.
 //  6. The death of an agent, or of a coordinator that is soon back, ends no worker.
-//  7. A training whose wrapper was ended by our signal is not killed during the grace.
+//  7. A training whose wrapper ended after our signal is not killed during the grace.
 #pragma once
 
 #include <map>

@@ -736,7 +736,7 @@ TEST_F(InvariantsTest, ATrainingKilledWithinTheGraceIsReported) {
   training.host = &b_.host;
   training.pid = 71;
   invariants_.OnSparedKilled(training);
-  ExpectReport("invariant 7: b kills pid 71 within the grace: its wrapper was ended by our signal");
+  ExpectReport("invariant 7: b kills pid 71 within the grace: its wrapper ended after our signal");
 }
 
 }  // namespace

@@ -103,7 +103,7 @@ struct WorkerProcess {
   bool mute = false;             // shows no sign of life, whatever it does
   bool hangs = false;            // its round does: it never ends by itself
   bool is_reason = false;        // for that
-  int stop_signal = 0;           // the stop signal that it got while it lived
+  bool told_to_stop = false;     // it got a stop signal while it lived
   bool training_spared = false;  // the wrapper has ended and the host waits for the training
 };
 

@@ -13,6 +13,7 @@
 namespace muster::simulation {
 namespace {
 
+constexpr int kOneHasATrap = 3;  // of so many wrappers: it exits by itself, as a shell with an EXIT trap does
 constexpr Micros kSlowestTerm = 12 * kSecond;
 constexpr Micros kSweepMax = 20 * kMillisecond;
 constexpr Micros kSweepReport = kSecond;  // interval at which an unfinished sweep reports what is left
@@ -41,9 +42,10 @@ void Sweeps::SignalWorker(WorkerProcess* worker, int signal) {
   }
   WorkerProcess* handles = worker;
   if (worker->training != nullptr && !worker->training->dead) {
-    worker->stop_signal = signal;
+    worker->told_to_stop = true;
+    const host::Ending ending = worker->pid % kOneHasATrap == 0 ? WithCode(1) : BySignal(signal);
     scheduler.After(prng.Between(100, kMillisecond),
-                    [this, worker, signal] { workers_->Die(worker, BySignal(signal), true); });
+                    [this, worker, ending] { workers_->Die(worker, ending, true); });
     handles = worker->training;
   }
   const auto dice = static_cast<int>(prng.Below(100));

@@ -140,10 +140,9 @@ void Workers::Reap(HostProcess* host, WorkerProcess* worker, const host::Ending&
   told.wall = host->machine->WallAt(env_->now());
   WorkerProcess* training = worker->training;
   if (training != nullptr && !training->dead && !training->kill_pending) {
-    told.rest_lives = host->core.SparesRest(ending);
+    told.rest_lives = host->core.SparesRest();
     worker->training_spared = told.rest_lives;
-    const bool by_our_signal = ending.by_signal && worker->stop_signal == ending.number;
-    if (!told.rest_lives && by_our_signal && !host->shell.out_of_time)
+    if (!told.rest_lives && worker->told_to_stop && !host->shell.out_of_time)
       checks_->invariants.OnSparedKilled(*training);
     if (!told.rest_lives) Kill(training, kKillDelayMax);
   }

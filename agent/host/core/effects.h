@@ -54,11 +54,13 @@ struct StopPreloader {};
 struct SignalWorkers {
   int signal = 0;
 };
-// The same, as the first signal of a stop: see SparesRest.
+// The first signal of a stop, to those processes that session_stop.h names; see SparesRest, too.
 struct StopWorkers {
   int signal = 0;
 };
-// Signals every process of the workers' sessions that handles the signal. Answer: OnForwarded.
+// Half of the grace period is over: the same signal to the processes that were left out.
+struct SignalRest {};
+// Signals the topmost processes of the workers' sessions that handle the signal. Answer: OnForwarded.
 struct ForwardSignal {
   int signal = 0;
 };
@@ -131,9 +133,9 @@ struct HurryFinish {
   bool cancel = false;  // SIGINT: a last command that fails because of it has been cancelled
 };
 using Effect = std::variant<StartAgent, KillAgent, SendStatus, SpawnWorkers, StartPreloader, ReadLearned,
-                            KeepLearned, StopPreloader, SignalWorkers, StopWorkers, ForwardSignal, EndHungWorker,
-                            TakePicture, KeepPicture, Sweep, GatherRoundOutput, GatherCheckOutput, SetKernelTimer,
-                            RenewOffer, StartCheck, AskGpus, StopSelf, Finish, HurryFinish, Note>;
+                            KeepLearned, StopPreloader, SignalWorkers, StopWorkers, SignalRest, ForwardSignal,
+                            EndHungWorker, TakePicture, KeepPicture, Sweep, GatherRoundOutput, GatherCheckOutput,
+                            SetKernelTimer, RenewOffer, StartCheck, AskGpus, StopSelf, Finish, HurryFinish, Note>;
 using Effects = std::vector<Effect>;
 
 }  // namespace muster::host

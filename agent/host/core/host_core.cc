@@ -280,7 +280,7 @@ void HostCore::StopAfterFailure(BootTime now, Effects* out) {
   BeginStop(now, stop, out);
 }
 
-bool HostCore::SparesRest(const Ending& ending) const { return round_.SparesRest(ending); }
+bool HostCore::SparesRest() const { return round_.SparesRest(); }
 
 void HostCore::OnRestEnded(BootTime now, int local_rank, Effects* out) {
   if (finished_) return;

@@ -68,10 +68,10 @@ class HostCore {
   void OnPreload(BootTime now, const PreloadNews& news, Effects* out);
 
   void OnExit(BootTime now, int local_rank, const Ending& ending, Effects* out);
-  // Queried when a worker's first process has ended, before the rest of its session is killed. True: muster's stop
-  // signal ended that process, for example a shell that runs a script, so it could not wait for its children; the
-  // processes of its session that handle the signal get the rest of the grace period.
-  bool SparesRest(const Ending& ending) const;
+  // Queried when a worker's first process has ended, before the rest of its session is killed. True: the processes
+  // of its session that handle the stop signal have the rest of the grace period, whatever has become of the first
+  // one: the signal has ended it, for example, or it is a shell whose EXIT trap has run.
+  bool SparesRest() const;
   // The spared processes of this worker have ended. Not called after a Sweep effect, which kills them.
   void OnRestEnded(BootTime now, int local_rank, Effects* out);
   void OnProgress(BootTime now, Effects* out);  // the progress file was touched in the current round

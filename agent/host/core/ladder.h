@@ -1,4 +1,5 @@
-// The stop ladder: a first signal, one grace period for all workers, then SIGKILL. A ladder that has begun is
+// The stop ladder: a first signal, one grace period for all workers, then SIGKILL. At half of the grace period the
+// signal goes to those processes that were left out at first (session_stop.h). A ladder that has begun is
 // never cancelled; its grace period can only be shortened.
 #pragma once
 
@@ -21,6 +22,8 @@ class Ladder {
 
   void Hasten(BootTime kill_at) { kill_at_ = std::min(kill_at_, kill_at); }
   absl::Duration grace() const { return kill_at_ - since_; }
+  bool MustSignalRest(BootTime now) const { return !rest_signalled_ && !killed_ && now >= since_ + grace() / 2; }
+  void RestSignalled() { rest_signalled_ = true; }
   bool MustKill(BootTime now) const { return !killed_ && now >= kill_at_; }
   void Killed() { killed_ = true; }
   bool killed() const { return killed_; }
@@ -29,6 +32,7 @@ class Ladder {
   int signal_;
   BootTime since_;
   BootTime kill_at_;
+  bool rest_signalled_ = false;
   bool killed_ = false;
 };
 

@@ -23,11 +23,8 @@ std::optional<int> LocalRound::failed_local_rank() const {
   return failures_.cause()->local_rank();
 }
 
-// Only if the stop signal itself ended the first process: one that handled the signal had its grace period, and
-// one that ended before the stop failed or finished by itself.
-bool LocalRound::SparesRest(const Ending& ending) const {
-  return ladder_ && !ladder_->killed() && ending.by_signal && ending.number == ladder_->signal();
-}
+// A worker that ended before the stop failed or finished by itself.
+bool LocalRound::SparesRest() const { return ladder_ && !ladder_->killed(); }
 
 // ---- start and workers --------------------------------------------------------------------------------------
 
@@ -108,6 +105,7 @@ bool LocalRound::OnTick(BootTime now, Effects* out) {
   if (!active()) return false;
   SayWhatFinishes(now, out);
   KillIfDue(now, out);
+  SignalRestIfDue(now, out);
   return BecomeStuckIfDue(now, out);
 }
 
@@ -117,11 +115,17 @@ void LocalRound::SayWhatFinishes(BootTime now, Effects* out) {
   for (const int local_rank : workers_.TakeFinishing(now)) {
     const absl::Duration left = absl::Ceil(ladder_->kill_at() - now, absl::Seconds(1));
     Say(Severity::kInfo,
-        absl::StrCat(DescribeSignal(ladder_->signal()), " ended the first process of rank ",
-                     round_.first_rank() + local_rank, "; its child processes handle the signal and have ",
-                     muster::FormatDuration(left), " to finish"),
+        absl::StrCat("the first process of rank ", round_.first_rank() + local_rank,
+                     " has ended; processes that it started handle ", DescribeSignal(ladder_->signal()),
+                     " and have ", muster::FormatDuration(left), " to finish"),
         out);
   }
+}
+
+void LocalRound::SignalRestIfDue(BootTime now, Effects* out) {
+  if (!ladder_ || !ladder_->MustSignalRest(now)) return;
+  ladder_->RestSignalled();
+  if (workers_.live() > 0) out->push_back(SignalRest{});
 }
 
 void LocalRound::KillIfDue(BootTime now, Effects* out) {

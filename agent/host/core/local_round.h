@@ -62,7 +62,7 @@ class LocalRound {
   // What made the round fail, also once it is over.
   const std::optional<v1::Failure>& cause() const { return failures_.cause(); }
   // Whether the processes that a worker left in its session get the rest of the grace period: see HostCore.
-  bool SparesRest(const Ending& ending) const;
+  bool SparesRest() const;
 
   void Start(BootTime now, const v1::Round& round);
   void OnSpawned(const std::vector<v1::Worker>& workers) { workers_.OnSpawned(workers); }
@@ -89,6 +89,7 @@ class LocalRound {
 
  private:
   void SayWhatFinishes(BootTime now, Effects* out);
+  void SignalRestIfDue(BootTime now, Effects* out);
   void KillIfDue(BootTime now, Effects* out);
   bool BecomeStuckIfDue(BootTime now, Effects* out);
   void Sweep(BootTime now, Effects* out);

@@ -226,8 +226,8 @@ void Spawner::Collect(pid_t pid) {
   if (it == processes_.end()) return;
   Ending ending = ToEnding(info);
   const WorkerEvents& events = it->second->events;
-  ending.rest_lives = it->second->worker && events.spares_rest && events.spares_rest(ending) &&
-                      drain_.Await(pid, events.rest_ended);
+  ending.rest_lives =
+      it->second->worker && events.spares_rest && events.spares_rest() && drain_.Await(pid, events.rest_ended);
   // Before the leader is reaped, its process group's number cannot be reused.
   if (!it->second->agent && !ending.rest_lives) kill(-pid, SIGKILL);
   waitid(P_PID, id, &info, WEXITED | WNOHANG);
@@ -268,16 +268,13 @@ void Spawner::CollectWorkers() {
 void Spawner::SignalWorkers(int signal) {
   drain_.Signal(signal);
   for (const auto& [pid, process] : processes_) {
-    if (!process->worker) continue;
-    kill(-pid, signal);
-    // A stopped process cannot handle the signal; SIGCONT has no effect on running ones.
-    if (signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT) kill(-pid, SIGCONT);
+    if (process->worker) kill(-pid, signal);
   }
 }
 
 void Spawner::StopWorkers(int signal) {
-  drain_.Note(Sessions(), signal);
-  SignalWorkers(signal);
+  drain_.Stop(Sessions(), signal);
+  SignalWorkers(SIGCONT);  // a stopped process cannot handle the signal
 }
 
 int Spawner::ForwardSignal(int signal) { return SignalHandlers(Sessions(), signal); }

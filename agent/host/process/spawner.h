@@ -50,9 +50,9 @@ class Spawner {
     std::function<void()> executing;
     std::function<void(int exit_code, const std::string& why)> failed;
     std::function<void(const Ending& ending)> exited;
-    // If set, called before `exited`. True: the processes of the worker's session that handle the signal of
+    // If set, called before `exited`. True: the processes of the worker's session that still handle the signal of
     // StopWorkers are not killed. If there are any, Ending::rest_lives is set in `exited`, and rest_ended follows.
-    std::function<bool(const Ending& ending)> spares_rest = {};
+    std::function<bool()> spares_rest = {};
     std::function<void()> rest_ended = {};
   };
   using AgentExited = std::function<void(const Ending& ending)>;
@@ -79,13 +79,14 @@ class Spawner {
 
   // Signals the process group of every live worker and of every spared session.
   void SignalWorkers(int signal);
-  // The same as the first signal of a stop: records which processes handle it (see spares_rest).
+  // The first signal of a stop: see core/session_stop. SignalRest: half of the grace period is over.
   void StopWorkers(int signal);
-  // Signals each process of the workers' sessions that handles the signal. Returns the number of those processes.
+  void SignalRest() { drain_.SignalRest(); }
+  // Signals the topmost processes of the workers' sessions that handle the signal. Returns their number.
   int ForwardSignal(int signal);
   // Sends SIGKILL to all workers and stops waiting for spared processes: rest_ended is not called. For a sweep.
   void KillWorkers();
-  // Processes spared after their worker's first process had ended, since the previous call.
+  // Processes other than workers that had the grace period, since the previous call.
   std::set<pid_t> TakeSpared() { return drain_.TakeSpared(); }
   // Signals one process that this class started; no effect once it was reaped.
   void Kill(pid_t pid, int signal);

@@ -6,10 +6,13 @@ import importlib.util
 import os
 import pathlib
 import re
+import shutil
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 import cluster
@@ -35,14 +38,18 @@ def free_port():
         return str(probe.getsockname()[1])
 
 
+def environment_for(folder):
+    inherited = {name: value for name, value in os.environ.items()
+                 if not name.startswith(("MUSTER_", "PET_", "TORCHELASTIC_"))}
+    return inherited | {"PATH": f"{BIN}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1",
+                        "TMPDIR": str(folder), "DS_ACCELERATOR": "cpu"}
+
+
 class FrameworksTest(unittest.TestCase):
     def run_under(self, launcher, script, *arguments, options=(), environment=()):
         """Exit code and output of one launcher with two workers of the script."""
         with tempfile.TemporaryDirectory(prefix="muster-test-") as folder:
-            surroundings = {name: value for name, value in os.environ.items()
-                            if not name.startswith(("MUSTER_", "PET_", "TORCHELASTIC_"))}
-            surroundings |= {"PATH": f"{BIN}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1",
-                             "TMPDIR": folder, "DS_ACCELERATOR": "cpu", **dict(environment)}
+            surroundings = environment_for(folder) | dict(environment)
             run = subprocess.run([*launcher, *options, str(SCRIPTS / script), *arguments], env=surroundings, cwd=folder,
                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                  text=True, errors="replace", timeout=LIMIT_S, check=False)
@@ -168,6 +175,70 @@ class FrameworksTest(unittest.TestCase):
                 known.append({(letter or name).replace("_", "-") for letter, name in OPTION.findall(text)})
         self.assertIn("--num-gpus", known[0])
         self.assertFalse(sorted(known[0] - known[1] - {"--help", "-h"}))
+
+
+class StoppedTest(unittest.TestCase):
+    """Trainings with two DataLoader workers save when they are stopped, as without a launcher."""
+
+    def start(self, script, nproc=1):
+        """muster with the script, which trains; it notes its steps in self.folder."""
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="muster-test-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+        options = ["--standalone", "--max-restarts=1", f"--nproc-per-node={nproc}"]
+        self.node = cluster.Node(script, [*options, str(SCRIPTS / script), str(self.folder)], environment_for(self.folder))
+        self.addCleanup(self.node.process.wait)
+        self.addCleanup(self.node.process.kill)
+        self.await_steps(1)
+
+    def await_file(self, name):
+        deadline = time.monotonic() + LIMIT_S
+        while not (self.folder / name).exists():
+            self.assertIsNone(self.node.process.poll(), self.node.output())
+            self.assertLess(time.monotonic(), deadline, self.node.output())
+            time.sleep(cluster.POLL_S)
+
+    def await_steps(self, more):
+        self.await_file("step")
+        first = self.step()
+        deadline = time.monotonic() + LIMIT_S
+        while self.step() < first + more:
+            self.assertLess(time.monotonic(), deadline, self.node.output())
+            time.sleep(cluster.POLL_S)
+
+    def step(self):
+        return int((self.folder / "step").read_text())
+
+    def assert_ends(self, code, checkpoint):
+        self.assertEqual(code, self.node.process.wait(LIMIT_S), self.node.output())
+        self.assertEqual(1, len(list(self.folder.glob(checkpoint))), self.node.output())
+
+    def check(self, script, checkpoint):
+        with self.subTest("asked to leave"):
+            self.start(script)
+            self.node.process.send_signal(signal.SIGTERM)
+            self.assert_ends(75, checkpoint)
+        with self.subTest("in a restart"):
+            self.start(script, nproc=2)
+            (self.folder / "fail").touch()
+            self.assert_ends(0, checkpoint)
+
+    @needs("torch", "transformers", "accelerate")
+    def test_transformers_saves_when_it_is_stopped(self):
+        self.check("stopped_trainer.py", "checkpoint-*/model.safetensors")
+
+    @needs("torch", "lightning")
+    def test_lightning_saves_when_it_is_stopped(self):
+        self.check("stopped_lightning.py", "on_exception.ckpt")
+
+    @needs("torch", "lightning")
+    def test_lightning_saves_once_for_its_requeue(self):
+        self.start("stopped_lightning.py")
+        self.node.process.send_signal(signal.SIGUSR1)
+        self.await_file("hpc_ckpt_1.ckpt")
+        self.await_steps(100)
+        self.node.process.send_signal(signal.SIGTERM)
+        self.assert_ends(75, "hpc_ckpt_*.ckpt")
+        self.assertEqual(1, len(self.node.find("Handling auto-requeue signal")), self.node.output())
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-// Workers that are a wrapper, such as a shell around the training: a stop signal ends the wrapper at once, and the
-// training has the rest of the grace.
+// Workers that are a wrapper, such as a shell around the training: the wrapper ends first, and the training has
+// the rest of the grace.
 #include <csignal>
 
 #include "tests/unit/agent/host/core/host_core_fixture.h"
@@ -18,14 +18,11 @@ class WrapperTest : public HostCoreTest {
   void Leave() { core_.OnSignal(now_, SIGTERM, &effects_); }
 };
 
-TEST_F(WrapperTest, TheRestIsSparedIfOurSignalEndedTheWrapper) {
+TEST_F(WrapperTest, TheRestIsSparedFromTheFirstSignalOn) {
   Run(1);
-  EXPECT_FALSE(core_.SparesRest(Ended(true, SIGTERM))) << "it was not ours";
+  EXPECT_FALSE(core_.SparesRest()) << "the worker failed or finished by itself";
   Leave();
-  EXPECT_TRUE(core_.SparesRest(Ended(true, SIGTERM)));
-  EXPECT_FALSE(core_.SparesRest(Ended(true, SIGSEGV)));
-  EXPECT_FALSE(core_.SparesRest(Ended(false, 0))) << "it handled the signal and has had its time";
-  EXPECT_FALSE(core_.SparesRest(Ended(false, 128 + SIGTERM)));
+  EXPECT_TRUE(core_.SparesRest());
 }
 
 TEST_F(WrapperTest, NothingIsSparedOnceTheGraceIsOver) {
@@ -33,14 +30,7 @@ TEST_F(WrapperTest, NothingIsSparedOnceTheGraceIsOver) {
   Leave();
   Pass(absl::Seconds(9));
   EXPECT_EQ(Took<Sweep>().size(), 1u);
-  EXPECT_FALSE(core_.SparesRest(Ended(true, SIGTERM)));
-}
-
-TEST_F(WrapperTest, TheSpareDependsOnTheSignalThatWasSent) {
-  Run(1);
-  core_.OnSignal(now_, SIGINT, &effects_);
-  EXPECT_TRUE(core_.SparesRest(Ended(true, SIGINT)));
-  EXPECT_FALSE(core_.SparesRest(Ended(true, SIGTERM)));
+  EXPECT_FALSE(core_.SparesRest());
 }
 
 TEST_F(WrapperTest, NothingIsSweptWhileTheTrainingFinishes) {
@@ -69,7 +59,7 @@ TEST_F(WrapperTest, ALongFinishIsLoggedOnce) {
   ASSERT_EQ(Took<Note>().size(), 1u);
   EXPECT_EQ(
       Took<Note>()[0].text,
-      "SIGTERM ended the first process of rank 2; its child processes handle the signal and have 7s to finish");
+      "the first process of rank 2 has ended; processes that it started handle SIGTERM and have 7s to finish");
 }
 
 TEST_F(WrapperTest, TheGraceIsSharedAndNotRestarted) {

@@ -208,14 +208,35 @@ TEST_F(LocalRoundTest, AnAnswerThatNobodyAskedForEndsNothing) {
   EXPECT_TRUE(round_.active());
 }
 
-TEST_F(LocalRoundTest, OnlyOurStopSignalSparesTheRest) {
-  EXPECT_FALSE(round_.SparesRest(BySignal(SIGTERM))) << "no stop has begun";
+TEST_F(LocalRoundTest, TheRestIsSparedDuringTheGracePeriod) {
+  EXPECT_FALSE(round_.SparesRest()) << "no stop has begun";
   EXPECT_TRUE(Stop(absl::Seconds(1)));
-  EXPECT_TRUE(round_.SparesRest(BySignal(SIGTERM)));
-  EXPECT_FALSE(round_.SparesRest(BySignal(SIGKILL)));
-  EXPECT_FALSE(round_.SparesRest(Ending{.number = SIGTERM}));
+  EXPECT_TRUE(round_.SparesRest());
   EXPECT_FALSE(Tick(absl::Seconds(1)));
-  EXPECT_FALSE(round_.SparesRest(BySignal(SIGTERM))) << "the grace period is over";
+  EXPECT_FALSE(round_.SparesRest()) << "the grace period is over";
+}
+
+TEST_F(LocalRoundTest, TheRestIsSignalledAtHalfOfTheGrace) {
+  EXPECT_TRUE(Stop(absl::Seconds(10)));
+  EXPECT_FALSE(Tick(absl::Seconds(5) - kNano));
+  EXPECT_EQ(Count<SignalRest>(), 0u);
+  EXPECT_FALSE(Tick(kNano));
+  EXPECT_EQ(Count<SignalRest>(), 1u);
+  EXPECT_FALSE(Tick(absl::Seconds(1)));
+  EXPECT_EQ(Count<SignalRest>(), 1u) << "once";
+}
+
+TEST_F(LocalRoundTest, AShortenedGraceMovesItsHalf) {
+  EXPECT_TRUE(Stop(absl::Seconds(10)));
+  EXPECT_FALSE(Stop(absl::Seconds(2)));
+  EXPECT_FALSE(Tick(absl::Seconds(1)));
+  EXPECT_EQ(Count<SignalRest>(), 1u);
+}
+
+TEST_F(LocalRoundTest, NothingIsSignalledBesideSigkill) {
+  EXPECT_TRUE(Stop(absl::Seconds(10)));
+  EXPECT_FALSE(Tick(absl::Seconds(10)));
+  EXPECT_EQ(Count<SignalRest>(), 0u);
 }
 
 TEST_F(LocalRoundTest, SparedProcessesAreAwaited) {
@@ -227,7 +248,7 @@ TEST_F(LocalRoundTest, SparedProcessesAreAwaited) {
   EXPECT_FALSE(Tick(kSayFinishing));
   EXPECT_EQ(
       AllOf<Note>(effects_).back().text,
-      "SIGTERM ended the first process of rank 3; its child processes handle the signal and have 29s to finish");
+      "the first process of rank 3 has ended; processes that it started handle SIGTERM and have 29s to finish");
   EXPECT_EQ(Count<Sweep>(), 0u);
   round_.OnRestEnded(1);
   round_.SweepIfAllEnded(now_, &effects_);
