@@ -266,6 +266,7 @@ const std::vector<Range>& Ranges() {
       {"AgentStatus.learned_silence_ms", 0, kMaxAge},
       {"AgentStatus.step_rates", 0, kMaxCount, kMaxRanksSent},
       {"AgentStatus.touch_rates", 0, kMaxCount, kMaxRanksSent},
+      {"AgentStatus.connect_ms", 0, kMaxAge},
       {"AgentStatus.facts", 0, 0, kMaxFactsSent},
       {"AgentStatus.FactsEntry.key", 0, kMaxLongText},
       {"AgentStatus.FactsEntry.value", 0, kMaxLongText},

@@ -22,10 +22,13 @@ esac
 readonly form
 
 # by_form SHORT FULL: a setting by the form of this run. The short form does the same work each time, so that the same
-# tree gets the same result: its counts and seeds are fixed, where `full` draws new ones within its time.
+# commit gets the same result: its counts and seeds are fixed, where `full` draws new ones within its time.
 by_form() { if [ "$form" = short ]; then echo "$1"; else echo "$2"; fi; }
 
 readonly SEEDS=${MUSTER_SIM_SEEDS:-$(by_form 20000 100000)}
+# Beside the fixed seeds, which begin at 1, each commit runs some of its own. muster_sim prints the first one.
+commit=$(git rev-parse HEAD 2>/dev/null || echo 00000000)
+export MUSTER_SIM_FIRST=${MUSTER_SIM_FIRST:-$((0x${commit:0:8} * 1000000 + 1000000000))}
 readonly SANITIZED_SEEDS=${MUSTER_SANITIZED_SEEDS:-$(by_form 100 1000)}
 readonly FUZZ_SECONDS=${MUSTER_FUZZ_SECONDS:-120}
 readonly TIDY_BUDGET_S=${MUSTER_TIDY_BUDGET_S:-$(by_form 60 0)}

@@ -260,6 +260,7 @@ bool AgentCore::IsAnotherJobs(int exit_code) const {
 // Nothing else of such a directive is applied, because the epoch of another job's coordinator is meaningless here.
 // Whoever refuses may be anybody: a refused node has not succeeded, whatever the code.
 void AgentCore::OnRefused(BootTime now, const v1::Refused& refused, Effects* out) {
+  if (refused.later()) return TryLater(now, CutUtf8(refused.reason(), kMaxReasonShown), out);
   const bool is_failure = refused.exit_code() > 0 && refused.exit_code() <= kMaxExitCode;
   const int exit_code = is_failure ? refused.exit_code() : kExitRefused;
   const std::string reason = CutUtf8(refused.reason(), kMaxReasonShown);
@@ -267,6 +268,12 @@ void AgentCore::OnRefused(BootTime now, const v1::Refused& refused, Effects* out
   if (link_.up()) out->push_back(Disconnect{});
   link_.Down(absl::StrCat("another job's coordinator answers at ", ToString(config_.primary()), ": ", reason),
              now + delays_.AfterRefusal(now, Turn()));
+}
+
+// Nothing of the ending job is remembered, so that the next one begins without a wait for it.
+void AgentCore::TryLater(BootTime now, const std::string& why, Effects* out) {
+  if (link_.up()) out->push_back(Disconnect{});
+  link_.Down(absl::StrCat(why, ", at ", ToString(config_.primary())), now + delays_.Next(Turn()));
 }
 
 // The fields of such a directive may have other meanings. A node that has been in this job keeps its lease and

@@ -138,6 +138,7 @@ class AgentCore {
   bool IsSound(const v1::Directive& directive, Effects* out);
   void AskHost(const v1::Directive& directive);
   void ApplyOrder(BootTime now, const v1::Directive& directive, Effects* out);
+  void TryLater(BootTime now, const std::string& why, Effects* out);
   void OnRefused(BootTime now, const v1::Refused& refused, Effects* out);
   bool IsAnotherJobs(int exit_code) const;
   void LearnRound(BootTime now, const v1::Round& round);

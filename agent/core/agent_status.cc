@@ -24,6 +24,7 @@ void AgentCore::AddForThisSession(BootTime now, v1::AgentStatus* status) const {
   if (host_watch_.gone()) status->set_host_gone_ms(absl::ToInt64Milliseconds(host_watch_.EndedAgo(now)));
   if (sent_.SessionIsSeen()) return;
   *status->mutable_facts() = config_.facts();
+  status->set_connect_ms(WireMilliseconds(absl::Ceil(link_.setup_time(), absl::Milliseconds(1))));
   if (IsSet(newest_.epoch()))
     status->set_coordinator_silent_ms(absl::ToInt64Milliseconds(now - link_.last_contact()));
 }

@@ -91,6 +91,8 @@ class CoordinatorLink {
   }
   // On an open stream.
   bool IsSilent(BootTime now, absl::Duration limit) const;
+  // How long the present connection took to come about.
+  absl::Duration setup_time() const { return connected_at_ - connect_began_; }
   bool ever_up() const { return ever_up_; }  // by this agent or an earlier one of this node
   absl::Duration unheard() const { return unheard_; }
   BootTime last_contact() const { return last_contact_; }

@@ -189,6 +189,9 @@ class Planner {
     const bool trainer = view.role == discovery::NodeRole::kTrainer;
     plan_->view.run_id = Pick("rdzv-id", settings_.membership.rdzv_id, view.run_id, PlatformOr(kDefault));
     config_->set_run_id(plan_->view.run_id);
+    config_->set_run_id_may_repeat(settings_.membership.rdzv_id.has_value() ||
+                                   view.run_id == discovery::kNoRunName ||
+                                   discovery::TraitsOf(view.source).is_host_list);
     config_->set_role(trainer ? v1::ROLE_TRAINER : v1::ROLE_OBSERVER);
     if (trainer && view.node_rank >= 0) config_->set_place(view.node_rank);
     for (const std::string& node : view.nodes) config_->add_place_names(node);

@@ -66,6 +66,16 @@ std::string Impossible(const Job& job, StreamId stream, const v1::AgentStatus& s
   return "";
 }
 
+// Whether the node was started after this job had its verdict, and so belongs to the next job of that run id. A
+// status is on its way for a while, which makes its host look younger; it takes no longer than the connection did.
+bool IsOfTheNextJob(BootTime now, const Job& job, const v1::AgentStatus& status) {
+  if (!job.options.run_id_may_repeat || !job.IsOver()) return false;
+  const bool was_in_a_job = IsSet(status.last().id()) || IsSet(status.epoch()) || status.has_verdict();
+  if (was_in_a_job || job.hosts.Find(status.host_id()) != nullptr) return false;
+  const absl::Duration age = absl::Milliseconds(status.in_job_ms()) + absl::Milliseconds(status.connect_ms());
+  return now - age > job.concluded_at;
+}
+
 // Whether a primary's node that cannot start its program stays in the job as its coordinator. Without this process
 // the other nodes would have no coordinator, and they may continue without the primary's own workers. Where no
 // other node can replace those, the primary's node exits, to be started again, once the others have had
@@ -96,6 +106,7 @@ std::optional<Refusal> WhyRefused(BootTime now, const Job& job, StreamId stream,
   if (const std::string impossible = Impossible(job, stream, status); !impossible.empty()) {
     return Refusal{impossible, kExitRefused};
   }
+  if (IsOfTheNextJob(now, job, status)) return Refusal{.reason = kIsOfTheNextJob, .later = true};
   // The other nodes run or ran without it, so the fault is in this node alone, and it exits with its own error.
   if (status.has_cannot_start() && !job.gathering.first_round && !ServesOn(now, job, status)) {
     return Refusal{WhyItCannotStart(job, status), ExitCodeOf(status.cannot_start())};

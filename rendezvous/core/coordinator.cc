@@ -162,6 +162,7 @@ void Coordinator::Refuse(BootTime now, StreamId stream, const v1::AgentStatus& s
   directive.set_protocol(kProtocol);
   directive.mutable_refused()->set_exit_code(refusal.exit_code);
   directive.mutable_refused()->set_reason(refusal.told);
+  directive.mutable_refused()->set_later(refusal.later);
   out->push_back(SendDirective{stream, std::move(directive)});
 }
 

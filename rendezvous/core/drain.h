@@ -31,8 +31,8 @@ std::optional<StopReason> WhyStop(BootTime now, const Job& job);
 // It may be a member of the reported round, or of a later round that no attached node has heard of: that round's
 // RUN may have reached this one host, and other nodes may have its place by now.
 bool PredecessorsRoundMayRun(BootTime now, const Job& job);
-// Until then at the latest: lease and margin after this coordinator's start. Later by what a predecessor that is cut
-// off with some members needs to notice and to stop them, unless that is impossible.
+// Until then at the latest: lease and margin after this coordinator's start. Later by what a predecessor that is
+// cut off with some members needs to notice and to stop them, unless that is impossible.
 BootTime PredecessorsLeasesEnd(const Job& job);
 
 // Nothing of the round can run any longer, and nobody can hold a lease of an earlier one.

@@ -43,6 +43,7 @@ struct Job {
   OwnPauses pauses;
 
   std::optional<v1::Verdict> verdict;
+  BootTime concluded_at = absl::InfiniteFuture();  // when this coordinator reached or learned the verdict
   // The primary's own host has stored the verdict, or there is no such host. Only then do others get it.
   // Otherwise, if this coordinator dies and its successor is cut off from all nodes that know the verdict, the
   // successor could conclude another one.

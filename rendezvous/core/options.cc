@@ -40,6 +40,7 @@ std::optional<absl::Duration> HangTimeoutFrom(int64_t given_ms) {
 CoordinatorOptions OptionsFrom(const v1::NodeConfig& config) {
   CoordinatorOptions options;
   options.run_id = config.run_id();
+  options.run_id_may_repeat = config.run_id_may_repeat();
   options.min_nodes = config.min_nodes();
   options.max_nodes = config.max_nodes();
   options.node_unit = std::max(1, config.node_unit());

@@ -99,7 +99,8 @@ struct CoordinatorOptions {
   // The primary is whichever node could listen on the port. A node that finds the port taken stays a plain member,
   // so an ending primary frees the port at once for its replacement: it is released without a farewell.
   bool primary_by_port = false;
-  bool in_agent = false;  // runs inside the primary's agent, whose own host attaches to it
+  bool run_id_may_repeat = false;  // the next job at this address may have the same one
+  bool in_agent = false;           // runs inside the primary's agent, whose own host attaches to it
   int max_restarts = 0;
   int max_node_losses = 10;  // within the window
   absl::Duration node_loss_window = absl::Hours(1);

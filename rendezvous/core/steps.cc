@@ -408,6 +408,7 @@ void Coordinator::Conclude(BootTime now, v1::Verdict verdict, Effects* out) {
     verdict.set_digest(DigestOf(verdict));
   }
   job_.verdict = std::move(verdict);
+  job_.concluded_at = now;
   Enter(State::kVerdict, now, absl::StrCat("verdict ", job_.verdict->exit_code(), ": ", job_.verdict->reason()),
         out);
 }

@@ -74,7 +74,7 @@ void CoordinatorShell::SendDirective(CoordinatorHome* home, Session* session, co
   checks_->policies.OnDirectiveSent(*session, directive);
   checks_->conduct.OnDirectiveSent(*session, directive);
   if (directive.has_release()) host->fate.released = true;
-  if (directive.has_refused()) host->fate.refused = true;
+  if (directive.has_refused() && !directive.refused().later()) host->fate.refused = true;
   if (is_new) checks_->conduct.OnNewRound(*home, directive.run());
   if (directive.has_verdict()) checks_->conduct.OnVerdict(*home, directive.verdict());
   listener_(directive, is_new);

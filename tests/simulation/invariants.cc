@@ -66,6 +66,7 @@ void Invariants::OnDirectiveSent(const CoordinatorHome& home, const HostProcess&
     return Fail(5, absl::StrCat(to.id(), " gets what no agent obeys: ", why));
   }
   if (directive.has_refused()) return CheckRefusal(to, directive.refused());  // it says nothing of the job
+  if (directive.has_verdict() || directive.has_release()) CheckIsOfThisJob(to);
   CoordinatorRecord& record = coordinators_[home.id];
   const auto epoch = std::make_pair(directive.id().epoch().number(), directive.id().epoch().random());
   const auto before = std::make_pair(record.epoch_number, record.epoch_random);
@@ -101,8 +102,18 @@ void Invariants::OnDirectiveSent(const CoordinatorHome& home, const HostProcess&
 
 void Invariants::CheckRefusal(const HostProcess& to, const v1::Refused& refused) {
   if (MayBeRefused(to) && refused.exit_code() == kExitNotFound) return;
+  if (refused.later() && scenario_.job.run_id_may_repeat && verdict_announced_ && to.born > announced_at_) return;
   if (refused.reason() == rendezvous::kRunsStill && MayGoOnWithoutANode()) return BeginAgain();
   Fail(5, absl::StrCat(to.id(), " was refused: ", refused.reason()));
+}
+
+// Invariant 12: a host that started after the verdict and has run nothing belongs to the next job of that run id.
+void Invariants::CheckIsOfThisJob(const HostProcess& to) {
+  constexpr Micros kWay = 2 * kSecond;  // of a connection, and of a name that must be looked up first
+  const bool ran_nothing = !IsSet(to.memory.last().id()) && !IsSet(to.memory.epoch());
+  if (!scenario_.job.run_id_may_repeat || !verdict_announced_ || !ran_nothing) return;
+  if (to.born > announced_at_ + kWay + scenario_.detours.name_lookup)
+    Fail(12, absl::StrCat(to.id(), ", which started after the verdict, is given it"));
 }
 
 // Exempt by design: all nodes that know of a success were cut off for longer than their leases, and the others

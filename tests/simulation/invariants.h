@@ -13,6 +13,8 @@
 //     node that has followed its job's coordinator does not end because another job's coordinator refuses it.
 //  6. The death of an agent, or of a coordinator that is soon back, ends no worker.
 //  7. A training whose wrapper ended after our signal is not killed during the grace.
+// 12. A host that has run nothing and was started after the verdict is not given it, if the run id may be the next
+//     job's.
 #pragma once
 
 #include <map>
@@ -140,6 +142,7 @@ class Invariants {
   void CheckSameVerdict(const std::string& where, const std::string& by, const v1::Verdict& verdict);
   void CheckRelease(const CoordinatorHome& home);
   void CheckRefusal(const HostProcess& to, const v1::Refused& refused);
+  void CheckIsOfThisJob(const HostProcess& to);
   bool MayGoOnWithoutANode() const;
   bool TwoHaveTheNumberOf(const RoundKey& round) const;
   void BeginAgain();

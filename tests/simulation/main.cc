@@ -2,6 +2,7 @@
 //
 //   muster_sim --seeds N [--first S] [--time-limit SECONDS]      run seeds S, S+1, ...
 //   ... --jobs N                                                 on so many threads
+//   ... --new                                                    a tenth as many, from $MUSTER_SIM_FIRST on
 //   muster_sim --seed S [--trace]                                replay one
 //   ... --mix TEXT                                               only of seeds whose mix of faults is called so
 //   ... --until-failed                                           end at the first violation, 1 if there was one
@@ -31,6 +32,7 @@ namespace {
 constexpr uint64_t kDeterminismEvery = 50;  // 2 % of the seeds run twice
 constexpr size_t kMaxReported = 10;
 constexpr int kMaxJobs = 256;
+constexpr uint64_t kShareOfNew = 10;  // one new seed for so many of the fixed ones
 
 struct Options {
   uint64_t first = 1;
@@ -207,6 +209,9 @@ bool Parse(int argc, char** argv, Options* options) {
     const std::string flag = argv[i];
     if (flag == "--trace") {
       options->trace = true;
+    } else if (flag == "--new") {
+      options->seeds = std::max<uint64_t>(1, options->seeds / kShareOfNew);
+      if (const char* first = std::getenv("MUSTER_SIM_FIRST")) options->first = std::strtoull(first, nullptr, 10);
     } else if (flag == "--hash") {
       options->hashes_trace = true;
     } else if (flag == "--until-failed") {
@@ -225,7 +230,7 @@ int main(int argc, char** argv) {
   muster::simulation::Options options;
   if (!muster::simulation::Parse(argc, argv, &options)) {
     std::fprintf(stderr,
-                 "usage: muster_sim [--seeds N] [--first S] [--seed S] [--trace] [--mix TEXT] "
+                 "usage: muster_sim [--seeds N] [--first S] [--new] [--seed S] [--trace] [--mix TEXT] "
                  "[--jobs N] [--hash] [--until-failed] [--time-limit SECONDS]\n");
     return 64;
   }

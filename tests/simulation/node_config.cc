@@ -15,6 +15,7 @@ v1::NodeConfig MakeConfig(const Scenario& scenario, int place, const Machine& ma
   const bool observer = place >= scenario.job.nodes;
   v1::NodeConfig c;
   c.set_run_id("simulated");
+  c.set_run_id_may_repeat(scenario.job.run_id_may_repeat);
   c.set_split(scenario.sidecars.used);
   c.set_hostname(absl::StrCat("m", machine.id));
   c.set_version("1");

@@ -223,6 +223,7 @@ Scenario DrawScenario(uint64_t seed) {
   DrawDeferral(Prng(seed ^ 0xDEFE2), s);
   DrawHangs(Prng(seed ^ 0x4A26), s);
   DrawPreload(Prng(seed ^ 0x92E10AD), s);
+  s.job.run_id_may_repeat = Prng(seed ^ 0x4E07).Chance(25);
   return s;
 }
 

@@ -66,8 +66,9 @@ struct JobShape {
   int node_unit = 1;
   int slots = 1;
   Places places = Places::kSpec;
-  bool serves_if_local = false;  // each node finds out whether it is the primary
-  int hosts_per_machine = 1;     // neighbouring places that share a machine at first
+  bool run_id_may_repeat = false;  // a node that starts after the verdict belongs to the next job
+  bool serves_if_local = false;    // each node finds out whether it is the primary
+  int hosts_per_machine = 1;       // neighbouring places that share a machine at first
 };
 
 // Restarts, growth and exclusion of nodes, as the options set them.

@@ -618,6 +618,20 @@ TEST_F(AgentCoreTest, ANewNodeThatIsRefusedEndsAtOnce) {
   EXPECT_EQ(LastOrder().exit().exit_code(), 77);
 }
 
+// Else the next coordinator would wait for a lease of the one that ends.
+TEST_F(AgentCoreTest, ANodeOfTheNextJobTriesAgainAndRemembersNothing) {
+  Connected();
+  v1::Directive refused = Directive(1);
+  refused.mutable_refused()->set_reason("the job at this address is ending; waiting for the next one");
+  refused.mutable_refused()->set_later(true);
+  Give(refused);
+  EXPECT_EQ(Took<Disconnect>().size(), 1u);
+  Pass(absl::Seconds(1));
+  EXPECT_FALSE(Took<Connect>().empty());
+  EXPECT_FALSE(LastOrder().has_exit());
+  EXPECT_FALSE(IsSet(core_.memory().epoch()));
+}
+
 // Whoever answers at the coordinator's address may say anything.
 class NonsensicalRefusal : public AgentCoreTest, public ::testing::WithParamInterface<int> {};
 

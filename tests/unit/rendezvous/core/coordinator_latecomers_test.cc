@@ -1,6 +1,7 @@
 // Nodes that come while a job ends, or after it: they get the verdict.
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 
 #include "rendezvous/core/coordinator.h"
@@ -70,6 +71,49 @@ TEST(CoordinatorLatecomers, ALeavingPrimaryDoesNotAwaitThem) {
   SucceedWithoutPlace2(&c);
   c.Phase("a", v1::PHASE_LEAVING);
   EXPECT_TRUE(c.Told("a").has_release());
+}
+
+// ---- the next job, at the same address and under the same run id
+
+class NextJobTest : public ::testing::Test {
+ protected:
+  static CoordinatorOptions Options(bool may_repeat) {
+    CoordinatorOptions options = OneOrTwoOfThree();
+    options.run_id_may_repeat = may_repeat;
+    return options;
+  }
+  // A node of place 2 comes three seconds after the verdict, and has been started so long before. Returns what it
+  // is told once it has confirmed the first answer.
+  const v1::Directive& Come(absl::Duration started_before, absl::Duration connected_within = absl::ZeroDuration(),
+                            bool may_repeat = true) {
+    c_.emplace(Options(may_repeat));
+    SucceedWithoutPlace2(&*c_);
+    c_->Pass(absl::Seconds(3), {"a"});
+    c_->At("late").status.set_in_job_ms(absl::ToInt64Milliseconds(started_before));
+    c_->At("late").status.set_connect_ms(absl::ToInt64Milliseconds(connected_within));
+    c_->Join("late", 2);
+    return c_->Told("late");
+  }
+
+  std::optional<Cluster> c_;
+};
+
+TEST_F(NextJobTest, IsNotGivenThisJobsVerdict) {
+  const v1::Refused& refused = Come(absl::Seconds(1)).refused();
+  EXPECT_TRUE(refused.later());
+  EXPECT_EQ(refused.reason(), "the job at this address is ending; waiting for the next one");
+  EXPECT_EQ(c_->core().job().hosts.Find("late"), nullptr) << "it does not hold the primary";
+}
+
+TEST_F(NextJobTest, IsNotThatOfANodeStartedBeforeTheVerdict) { EXPECT_TRUE(Come(absl::Seconds(4)).has_release()); }
+
+// A spare of a job of some milliseconds may attach after the verdict.
+TEST_F(NextJobTest, IsNotThatOfANodeThatWasOnItsWay) {
+  EXPECT_TRUE(Come(absl::Seconds(1), absl::Seconds(3)).has_release());
+}
+
+TEST_F(NextJobTest, CannotHaveTheRunIdOfASingleJob) {
+  EXPECT_TRUE(Come(absl::Seconds(1), absl::ZeroDuration(), false).has_release());
 }
 
 }  // namespace
