@@ -278,8 +278,9 @@ const std::vector<OptionSpec>& RunOptions() {
       {"run-path", "", kProgram, kPet, "Run SCRIPT by runpy.run_path in each worker's interpreter.",
        Switch(&ProgramSettings::run_path)},
       {"python", "PATH", kProgram, kOwn,
-       "Python interpreter; the variable PYTHON_EXEC takes precedence. Default: beside muster, in $VIRTUAL_ENV, "
-       "in $CONDA_PREFIX, or the first on PATH.",
+       "Python interpreter. Default: the variable PYTHON_EXEC, else that of the activated environment "
+       "($VIRTUAL_ENV or $CONDA_PREFIX, if PATH leads there first), of the one from which muster was called, or "
+       "the first on PATH.",
        Into(&ProgramSettings::python, Text)},
       {"hyperparameters-as-args", "", kProgram, kOwn,
        "Pass each SageMaker hyperparameter to the script as --NAME VALUE, after its own arguments.",
