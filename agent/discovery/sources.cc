@@ -21,6 +21,9 @@ namespace {
 constexpr int kVertexRetryCode = 134;    // the platform reads it as SIGABRT and retries
 constexpr int kKubeflowRetryCode = 143;  // its ExitCode policy retries 128 and above
 
+// Replicas were seen to start more than 10 minutes apart.
+constexpr absl::Duration kVertexJoinTimeout = absl::Minutes(45);
+
 constexpr absl::Duration kVertexGrace = absl::Seconds(8);       // not documented; the shortest usual time
 constexpr absl::Duration kSageMakerGrace = absl::Seconds(110);  // of the documented 120
 constexpr absl::Duration kSlurmGrace = absl::Seconds(25);       // of KillWait's 30
@@ -100,6 +103,7 @@ const std::vector<Source>& Sources() {
        .implies = {"tf_config"},
        .traits = {.label = "Vertex AI",
                   .termination_grace = kVertexGrace,
+                  .join_timeout = kVertexJoinTimeout,
                   .retry = {.code = kVertexRetryCode},
                   .stderr_means_error = true,
                   .variables = {"CLUSTER_SPEC*", "CLOUD_ML_*", "AIP_*"},

@@ -59,6 +59,7 @@ struct Traits {
   // Defaults, if neither an option nor a variable of muster sets the value.
   absl::Duration termination_grace = {};  // time from the stop signal to SIGKILL, less a reserve; zero: not known
   RetryCode retry = {};
+  absl::Duration join_timeout = {};       // zero: that of a machine without a platform
   bool replaces_no_node = false;    // waiting for a lost node helps only if a network cut ends, so less is waited
   bool stderr_means_error = false;  // the platform shows every line of standard error as an error
 

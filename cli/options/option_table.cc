@@ -20,7 +20,7 @@ constexpr std::pair<std::string_view, std::string_view> kOnTheCoordinator[] = {
     {"join-timeout",
      "Time limit for the first gathering of nodes; at least the lease until a node has joined. The coordinator "
      "waits at least for the lease and its margin (1s and 1%), since a node that it cannot reach may still run an "
-     "earlier round."},
+     "earlier round. Default: 10m."},
     {"last-call-timeout", "Time to wait for more nodes once MIN are ready, with MIN:MAX. Default: 30s."},
     {"rejoin-timeout",
      "Time limit for each gathering of nodes after the first round, such as the wait for the replacement of a "
@@ -212,8 +212,8 @@ const std::vector<OptionSpec>& RunOptions() {
       {"join-timeout", "TIME", kTimes, kJob,
        "Time limit for the first gathering of nodes, and for this node's first connection to the primary, for "
        "which it is at least the lease. The primary waits at least for the lease and its margin (1s and 1%), "
-       "since a node that it cannot reach may still run an earlier round.",
-       Into(&TimeSettings::join_timeout, Time(kJoinTimeouts), "10m")},
+       "since a node that it cannot reach may still run an earlier round. Default: @JOIN_TIMEOUTS@.",
+       Into(&TimeSettings::join_timeout, Time(kJoinTimeouts))},
       {"last-call-timeout", "TIME", kTimes, kJob,
        "Time to wait for more nodes once MIN are ready, with MIN:MAX. Default: 30s; on a platform 5s.",
        Into(&TimeSettings::last_call_timeout, Time())},

@@ -137,8 +137,7 @@ class ConfReader {
                         Given<absl::Duration>* out) {
     const absl::StatusOr<absl::Duration> time = ParseTime(value, bounds);
     if (!time.ok()) return WrongValue(conf_, absl::StrCat(key, ": ", time.status().message()));
-    const bool given = *out && (*out)->origin != Origin::kDefault;
-    if (!given) *out = Setting<absl::Duration>{*time, conf_.origin, conf_.source, value};
+    if (!*out) *out = Setting<absl::Duration>{*time, conf_.origin, conf_.source, value};
     return absl::OkStatus();
   }
 

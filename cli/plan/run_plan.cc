@@ -346,7 +346,8 @@ class Planner {
   absl::Status TakeTimes() {
     const TimeSettings& s = settings_.times;
     const auto ms = [](absl::Duration d) { return absl::ToInt64Milliseconds(d); };
-    config_->set_join_timeout_ms(ms(Pick("join-timeout", s.join_timeout)));
+    const auto [join_timeout, why_join] = DefaultJoinTimeout();
+    config_->set_join_timeout_ms(ms(Pick("join-timeout", s.join_timeout, join_timeout, why_join)));
     config_->set_last_call_ms(
         ms(Pick("last-call-timeout", s.last_call_timeout, membership_.on_platform ? kPlatformLastCall : kLastCall,
                 PlatformOr(kDefault))));
@@ -381,6 +382,14 @@ class Planner {
     const bool shorter = source.replaces_no_node;
     const auto ms = [&](const char* name, const Given<absl::Duration>& given, absl::Duration otherwise) {
       return absl::ToInt64Milliseconds(
+  // The nodes of muster local start together, although they look like those of a platform.
+  std::pair<absl::Duration, std::string> DefaultJoinTimeout() const {
+    const absl::Duration of_platform = Platform().join_timeout;
+    if (of_platform == absl::ZeroDuration() || environment_.count(kRedrawsVariable) > 0)
+      return {kJoinTimeout, kDefault};
+    return {of_platform, Platform().label};
+  }
+
           Pick(name, given, shorter ? kNoReplacementWait : otherwise, shorter ? source.label : kDefault));
     };
     config_->set_rejoin_timeout_ms(ms("rejoin-timeout", settings_.times.rejoin_timeout, kRejoinTimeout));
