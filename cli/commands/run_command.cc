@@ -127,7 +127,6 @@ in the hostfile (or set --node_rank). For muster's own options: muster run -h.
 int RunCommand(const Invocation& invocation) {
   if (getpid() == 1) return host::RunInit(invocation.argv);
   auto command_line = ParseCommandLine(RunOptions(), invocation.arguments, invocation.command);
-  if (command_line.ok()) command_line->as_torchrun = invocation.command == kTorchrun;
   if (command_line.ok() && command_line->help) return Print(RunHelp(invocation.command));
   const Environment environment = TakeEnvironment();
   const std::string socket = HostSocketOf(command_line, invocation.arguments, environment);

@@ -326,14 +326,14 @@ const std::vector<OptionSpec>& RunOptions() {
       {"local-ranks-filter", "RANKS", kOutput, kPet | kMayBeEmpty,
        "Local ranks whose output is shown on the console, such as 0,1. Default: all.",
        Into(&OutputSettings::local_ranks_filter, Limited(ParseLocalRanks, FromTo(kLocalRanks)))},
-      {"duplicate-stdout-filters", "TEXTS", kOutput, kPet | kMayBeEmpty,
+      {"duplicate-stdout-filters", "TEXTS", kOutput, kPet | kMayBeEmpty | kKeepsBlanks,
        "Texts, separated by commas; lines of --tee that contain one of them are copied to filtered_stdout.log. "
        "\",,\" is a comma. Default: none.",
        Into(&OutputSettings::stdout_filters, ParseFilters)},
-      {"duplicate-stderr-filters", "TEXTS", kOutput, kPet | kMayBeEmpty,
+      {"duplicate-stderr-filters", "TEXTS", kOutput, kPet | kMayBeEmpty | kKeepsBlanks,
        "Texts that select lines for filtered_stderr.log in the same way. Default: none.",
        Into(&OutputSettings::stderr_filters, ParseFilters)},
-      {"log-line-prefix-template", "TEXT", kOutput, kPet,
+      {"log-line-prefix-template", "TEXT", kOutput, kPet | kKeepsBlanks,
        "Prefix of the lines of --tee, with ${role_name}, ${local_rank}, ${rank}, ${node_rank}, ${hostname}. "
        "Default: [${role_name}${local_rank}]:",
        Into(&OutputSettings::line_prefix, Text), 0, "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"},
@@ -358,12 +358,12 @@ const std::vector<OptionSpec>& RunOptions() {
        "node whose worker failed first; the others print two lines that name the cause and where the report is. "
        "Default: concerned.",
        Into(&OutputSettings::report_on_all, OneOf("all", "concerned"))},
-      {"print-completion", "bash|zsh", kOutput, kPet, "Print a script that lets the shell complete these options.",
-       Checked(ParseShell)},
+      {"print-completion", "bash|zsh", kOutput, kPet | kNoVariable,
+       "Print a script that lets the shell complete these options.", Checked(ParseShell)},
       {"virtual-local-rank", "", kWorkers, kPet,
        "Set LOCAL_RANK to 0 in every worker, and CUDA_VISIBLE_DEVICES to its one device.",
        Switch(&WorkerSettings::virtual_local_rank)},
-      {"numa-binding", "node|socket|exclusive|core-complex", kWorkers, kPet,
+      {"numa-binding", "node|socket|exclusive|core-complex", kWorkers, kPet | kNoVariable,
        "Bind each worker to the CPUs near its GPU. Default: no binding.",
        Into(&WorkerSettings::numa_binding, ParseNumaBinding)},
       {"rdzv-backend", "NAME", kTorchrun, kPet,
@@ -379,7 +379,7 @@ const std::vector<OptionSpec>& RunOptions() {
        Checked(ParseStartMethod)},
       {"event-log-handler", "NAME", kTorchrun, kPet,
        "Event handler: null. Others are refused; they are Python code.", Checked(ParseEventLogHandler)},
-      {"logs-specs", "NAME", kTorchrun, kPet, "Class for logs. Refused; it is Python code.",
+      {"logs-specs", "NAME", kTorchrun, kPet | kNoVariable, "Class for logs. Refused; it is Python code.",
        Checked(RefuseLogsSpecs)},
   };
   return *table;

@@ -36,23 +36,32 @@ class Finder {
   Given<std::string> Find(const OptionSpec& spec) const {
     const auto given = command_line_.given.find(std::string(spec.name));
     if (given != command_line_.given.end()) {
-      if (given->second.empty() && spec.has(kMayBeEmpty)) return std::nullopt;
-      return Setting<std::string>{{}, Origin::kFlag, absl::StrCat("--", AsAbsl(spec.name)), given->second};
+      std::string text = TextOf(spec, given->second);
+      if (text.empty() && spec.has(kMayBeEmpty)) return std::nullopt;
+      return Setting<std::string>{{}, Origin::kFlag, absl::StrCat("--", AsAbsl(spec.name)), std::move(text)};
     }
     if (nested_ && BelongsToOuterJob(spec)) return std::nullopt;
-    if (auto own = Variable(VariableName(kOwnPrefix, spec.name), Origin::kMusterVariable)) return own;
+    if (auto own = Variable(spec, VariableName(kOwnPrefix, spec.name), Origin::kMusterVariable)) return own;
     if (!spec.has(kPet)) return std::nullopt;
-    if (auto pet = Variable(VariableName(kTorchrunPrefix, spec.name), Origin::kTorchrunVariable)) return pet;
+    if (spec.has(kNoVariable)) return std::nullopt;
+    if (auto pet = Variable(spec, VariableName(kTorchrunPrefix, spec.name), Origin::kTorchrunVariable)) return pet;
     if (spec.torch_variable == nullptr) return std::nullopt;
-    return Variable(spec.torch_variable, Origin::kTorchrunVariable);
+    return Variable(spec, spec.torch_variable, Origin::kTorchrunVariable);
   }
 
  private:
-  Given<std::string> Variable(const std::string& variable, Origin origin) const {
+  // Like torchrun, whose numbers and addresses may have blanks and newlines around them: YAML often adds one.
+  static std::string TextOf(const OptionSpec& spec, const std::string& given) {
+    const bool as_it_is = !spec.has(kPet) || spec.has(kKeepsBlanks);
+    return as_it_is ? given : std::string(AsStd(absl::StripAsciiWhitespace(given)));
+  }
+
+  Given<std::string> Variable(const OptionSpec& spec, const std::string& variable, Origin origin) const {
     const auto found = environment_.find(variable);
-    if (found == environment_.end() || found->second.empty()) return std::nullopt;
-    if (absl::StartsWith(found->second, kServiceValue)) return std::nullopt;
-    return Setting<std::string>{{}, origin, variable, found->second};
+    if (found == environment_.end() || absl::StartsWith(found->second, kServiceValue)) return std::nullopt;
+    std::string text = TextOf(spec, found->second);
+    if (text.empty()) return std::nullopt;
+    return Setting<std::string>{{}, origin, variable, std::move(text)};
   }
 
   const CommandLine& command_line_;
@@ -115,7 +124,8 @@ class ConfReader {
   // The options --join-timeout and --last-call-timeout take precedence over the keys.
   absl::Status Take(const std::string& key, const std::string& value) {
     TimeSettings& times = settings_->times;
-    if (key == "join_timeout" || key == "timeout") return TakeTime(key, value, kJoinTimeouts, &times.join_timeout);
+    const bool limits_joining = key == "join_timeout" || (key == "timeout" && !HasDynamicBackend());
+    if (limits_joining) return TakeTime(key, value, kJoinTimeouts, &times.join_timeout);
     if (key == "last_call_timeout") return TakeTime(key, value, kTimes, &times.last_call_timeout);
     if (key == "is_host") {
       const absl::StatusOr<bool> is_host = ParseBoolean(absl::AsciiStrToLower(value));
@@ -125,12 +135,18 @@ class ConfReader {
     }
     const bool known =
         std::find(std::begin(kIgnoredConfKeys), std::end(kIgnoredConfKeys), key) != std::end(kIgnoredConfKeys);
-    if (known) {
+    if (known || key == "timeout") {
       ignored_.push_back(key);
     } else {
       settings_->warnings.push_back(absl::StrCat(conf_.source, ": unknown key ", Shown(key), " is ignored"));
     }
     return absl::OkStatus();
+  }
+
+  // Whose joining join_timeout limits, and timeout does not.
+  bool HasDynamicBackend() const {
+    const Given<std::string>& backend = settings_->torchrun.rdzv_backend;
+    return backend && (backend->value == "c10d" || backend->value == "etcd-v2");
   }
 
   absl::Status TakeTime(const std::string& key, const std::string& value, Bounds<absl::Duration> bounds,
@@ -212,7 +228,7 @@ std::vector<std::string> KnownVariables(const char* prefix) {
   const bool own = std::string_view(prefix) == kOwnPrefix;
   std::vector<std::string> known;
   for (const OptionSpec& spec : RunOptions()) {
-    if (own || spec.has(kPet)) known.push_back(VariableName("", spec.name));
+    if (own || (spec.has(kPet) && !spec.has(kNoVariable))) known.push_back(VariableName("", spec.name));
   }
   if (!own) return known;
   for (const VariableSpec& variable : OwnVariables()) known.emplace_back(variable.name);
