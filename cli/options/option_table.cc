@@ -60,12 +60,12 @@ const std::vector<OptionSpec>& RunOptions() {
        Into(&MembershipSettings::master_addr, ParsePrimaryHost)},
       {"master-port", "PORT", kMembership, kPet,
        "Port on which the primary listens. (The workers' MASTER_PORT is set with --worker-port.) Default: 29500, "
-       "or the platform's.",
-       Into(&MembershipSettings::master_port, Limited(ParsePort, FromTo(kPorts)))},
+       "or the platform's. 0: any free one, for a job of one node.",
+       Into(&MembershipSettings::master_port, Limited(ParsePortOrAny, FromTo(kPortsOrAny)))},
       {"rdzv-endpoint", "HOST[:PORT]", kMembership, kPet | kMayBeEmpty,
        "Address and port of the primary in one value, IPv6 in brackets; the node that has this address is the "
        "primary. localhost:0 means --standalone. Default port: 29400.",
-       Into(&MembershipSettings::rdzv_endpoint, Limited(ParseHostPort, LimitsFor("PORT", kPorts)))},
+       Into(&MembershipSettings::rdzv_endpoint, Limited(ParseHostPort, LimitsFor("PORT", kPortsOrAny)))},
       {"coordinator", "HOST[:PORT]", kMembership, kOwn,
        "Address of a separate coordinator (muster coordinator); no node is the primary. Default port: 29400.",
        Into(&MembershipSettings::coordinator, Limited(ParseCoordinator, LimitsFor("PORT", kPorts)))},

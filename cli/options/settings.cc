@@ -189,7 +189,7 @@ absl::Status CheckMembership(const CommandLine& command_line, const MembershipSe
     if (s.coordinator && is_given) return Fault(*s.coordinator, absl::StrCat("cannot be used with ", other));
   }
   const int max_nodes = s.nnodes ? s.nnodes->value.max : 0;
-  if (IsOn(s.standalone) && max_nodes > 1) return WrongValue(*s.nnodes, "cannot be used with --standalone");
+  if (IsOn(s.standalone) && LeastNodes(s) > 1) return WrongValue(*s.nnodes, "cannot be used with --standalone");
   for (const char* name : {"rdzv-endpoint", "master-addr"}) {
     const auto given = command_line.given.find(name);
     const bool empty = given != command_line.given.end() && given->second.empty();
@@ -252,6 +252,23 @@ bool IsNested(const Environment& environment) {
   return environment.count("LOCAL_RANK") > 0 && environment.count("TORCHELASTIC_RUN_ID") > 0;
 }
 
+// What torchrun makes of a rank and of MIN:MAX.
+void ReadAsTorchrun(Settings* s) {
+  MembershipSettings& m = s->membership;
+  const bool is_one = IsOn(m.standalone) || (m.nnodes && m.nnodes->value.max == 1);
+  if (is_one && m.node_rank) {
+    if (m.node_rank->value != 0) s->notes.push_back(NodeRankIsIgnored(*m.node_rank));
+    m.node_rank.reset();
+  }
+  const Given<std::string>& backend = s->torchrun.rdzv_backend;
+  const bool is_static = !backend || backend->value == "static";
+  if (is_one || m.coordinator || !is_static || !m.nnodes || m.nnodes->value.min == m.nnodes->value.max) return;
+  m.nnodes->value.min = m.nnodes->value.max;
+  s->notes.push_back(absl::StrCat(ShownWithValue(m.nnodes->source, m.nnodes->text), ": the job needs all ",
+                                  m.nnodes->value.max,
+                                  " nodes, as under torchrun; fewer suffice with --rdzv-backend c10d"));
+}
+
 void NoteOptionsWithoutEffect(Settings* s) {
   for (const auto* filters : {&s->output.stdout_filters, &s->output.stderr_filters}) {
     if (*filters && !s->output.tee) s->warnings.push_back((*filters)->source + ": has no effect without --tee");
@@ -264,6 +281,15 @@ void NoteOptionsWithoutEffect(Settings* s) {
 }
 
 }  // namespace
+
+std::string NodeRankIsIgnored(const Setting<int>& node_rank) {
+  return absl::StrCat(ShownWithValue(node_rank.source, node_rank.text), ": has no effect in a job of one node");
+}
+
+int LeastNodes(const MembershipSettings& s) {
+  if (!s.nnodes) return 1;
+  return s.as_torchrun ? s.nnodes->value.min : s.nnodes->value.max;
+}
 
 std::string ShownWithValue(const std::string& source, const std::string& text) {
   const bool bare = !text.empty() && text.find(' ') == std::string::npos;
@@ -278,6 +304,7 @@ absl::Status Fault(Origin origin, const std::string& source, const std::optional
 
 absl::StatusOr<Settings> ReadSettings(const CommandLine& command_line, const Environment& environment) {
   Settings s;
+  s.membership.as_torchrun = command_line.as_torchrun;
   s.membership.nested = IsNested(environment);
   const Finder finder(command_line, environment, s.membership.nested);
   for (const OptionSpec& spec : RunOptions()) {
@@ -287,6 +314,7 @@ absl::StatusOr<Settings> ReadSettings(const CommandLine& command_line, const Env
     if (given) RETURN_IF_ERROR(ReadInto(spec, *given, &s));
   }
   NoteOptionsWithoutEffect(&s);
+  if (command_line.as_torchrun) ReadAsTorchrun(&s);
   if (s.torchrun.rdzv_conf) RETURN_IF_ERROR(ConfReader(*s.torchrun.rdzv_conf, &s).Run());
   RETURN_IF_ERROR(CheckProgram(s.program));
   RETURN_IF_ERROR(CheckMembership(command_line, s.membership));

@@ -229,10 +229,16 @@ class Planner {
     return absl::OkStatus();
   }
 
+  // Under the name torchrun one worker is the default everywhere, unless an own option of muster names the source.
+  bool PlatformCountsSlots() const {
+    const MembershipSettings& s = settings_.membership;
+    return membership_.on_platform && (!s.as_torchrun || s.source);
+  }
+
   // The number of workers that an option gives, or else the platform; nullopt: neither.
   absl::StatusOr<Given<SlotCount>> SlotsGiven() const {
     const discovery::ClusterView& view = membership_.view;
-    if (settings_.workers.nproc_per_node || !membership_.on_platform || view.nproc.empty())
+    if (settings_.workers.nproc_per_node || !PlatformCountsSlots() || view.nproc.empty())
       return settings_.workers.nproc_per_node;
     const std::string& origin = view.nproc_source.empty() ? view.source : view.nproc_source;
     Setting<SlotCount> said = {{}, Origin::kPlatform, origin, view.nproc};
@@ -247,7 +253,7 @@ class Planner {
 
   absl::StatusOr<int> CountSlots(const Given<SlotCount>& given) {
     if (given && given->value.kind == SlotCount::kNumber) return given->value.number;
-    if (!given && !membership_.on_platform) return 1;
+    if (!given && !PlatformCountsSlots()) return 1;
     const absl::StatusOr<machine::WorkerCount> count = machine_.count_workers(given ? given->text : "");
     if (!count.ok()) {
       const std::string reason(AsStd(count.status().message()));
@@ -376,12 +382,6 @@ class Planner {
     return absl::OkStatus();
   }
 
-  // How long to wait for lost nodes and a lost primary; shorter where the platform replaces none.
-  void TakeReturns() {
-    const discovery::Traits& source = discovery::TraitsOf(membership_.view.source);
-    const bool shorter = source.replaces_no_node;
-    const auto ms = [&](const char* name, const Given<absl::Duration>& given, absl::Duration otherwise) {
-      return absl::ToInt64Milliseconds(
   // The nodes of muster local start together, although they look like those of a platform.
   std::pair<absl::Duration, std::string> DefaultJoinTimeout() const {
     const absl::Duration of_platform = Platform().join_timeout;
@@ -390,6 +390,12 @@ class Planner {
     return {of_platform, Platform().label};
   }
 
+  // How long to wait for lost nodes and a lost primary; shorter where the platform replaces none.
+  void TakeReturns() {
+    const discovery::Traits& source = discovery::TraitsOf(membership_.view.source);
+    const bool shorter = source.replaces_no_node;
+    const auto ms = [&](const char* name, const Given<absl::Duration>& given, absl::Duration otherwise) {
+      return absl::ToInt64Milliseconds(
           Pick(name, given, shorter ? kNoReplacementWait : otherwise, shorter ? source.label : kDefault));
     };
     config_->set_rejoin_timeout_ms(ms("rejoin-timeout", settings_.times.rejoin_timeout, kRejoinTimeout));
@@ -586,7 +592,6 @@ std::string SourceShown(const RunPlan& plan) {
 absl::StatusOr<RunPlan> Plan(const CommandLine& command_line, const Environment& environment,
                              const Machine& machine) {
   ASSIGN_OR_RETURN(Settings settings, ReadSettings(command_line, environment));
-  settings.membership.as_torchrun = command_line.as_torchrun;
   RunPlan plan;
   plan.settings = settings;
   plan.script = command_line.script;

@@ -35,7 +35,7 @@ DIFFERENCES = (
                "a run without a name gets a name of its own; two runs called none would be one job"),
     Difference(WORKER + "env TORCHELASTIC_RUN_ID", "<uuid>", "mine",
                "a given name is kept, also with --standalone"),
-    Difference(WORKER + "env MASTER_PORT", "<the given port>", "<port>",
+    Difference(WORKER + "env MASTER_PORT", "<the given port>|0", "<port>",
                "the given port is the launcher's own; the workers get a free port that is kept for each round "
                "(--worker-port)"),
     Difference(WORKER + "env TORCHELASTIC_ERROR_FILE", "<temporary>/<run>/attempt_.*/error.json",
