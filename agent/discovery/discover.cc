@@ -23,8 +23,10 @@ bool Implies(const Source& richer, const Source& implied) {
   return implied.yields_to_all || std::find(names.begin(), names.end(), implied.name) != names.end();
 }
 
-bool IsImplied(const std::vector<Found>& found, const Source& source) {
-  return std::any_of(found.begin(), found.end(), [&](const Found& f) { return Implies(*f.source, source); });
+using SourceList = std::vector<const Source*>;
+
+bool IsImplied(const SourceList& fitting, const Source& source) {
+  return std::any_of(fitting.begin(), fitting.end(), [&](const Source* other) { return Implies(*other, source); });
 }
 
 std::string FirstLabel(const std::string& host) { return absl::AsciiStrToLower(host.substr(0, host.find('.'))); }
@@ -101,10 +103,14 @@ ClusterView Merged(std::vector<Found> all) {
 
 absl::StatusOr<ClusterView> Discover(const Evidence& evidence, const DiscoverOptions& options) {
   std::vector<Found> found;
+  SourceList fitting;  // also those that do not count for torchrun
   for (const Source& source : Sources()) {
     if (options.source == source.name) return ReadOne(source, evidence, options);
-    if (!options.source.empty() || IsImplied(found, source)) continue;
+    if (!options.source.empty() || IsImplied(fitting, source)) continue;
     Reading reading = source.Read(evidence, options);
+    const bool counts = !options.as_torchrun || source.traits.counts_for_torchrun;
+    if (!reading.ok() || reading->has_value()) fitting.push_back(&source);
+    if (!counts) continue;
     if (!reading.ok()) return found.empty() ? reading.status() : Beside(found.front(), reading.status());
     if (!reading->has_value()) continue;
     const Found later{&source, **std::move(reading)};

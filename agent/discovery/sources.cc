@@ -21,6 +21,9 @@ namespace {
 constexpr int kVertexRetryCode = 134;    // the platform reads it as SIGABRT and retries
 constexpr int kKubeflowRetryCode = 143;  // its ExitCode policy retries 128 and above
 
+// Replicas were seen to start more than 10 minutes apart.
+constexpr absl::Duration kVertexJoinTimeout = absl::Minutes(45);
+
 constexpr absl::Duration kVertexGrace = absl::Seconds(8);       // not documented; the shortest usual time
 constexpr absl::Duration kSageMakerGrace = absl::Seconds(110);  // of the documented 120
 constexpr absl::Duration kSlurmGrace = absl::Seconds(25);       // of KillWait's 30
@@ -76,7 +79,7 @@ Reading Plain(const Evidence& evidence, const DiscoverOptions& /*options*/) {
 
 template <Reading (*read)(const Evidence&, const KubernetesOptions&)>
 Reading OfPods(const Evidence& evidence, const DiscoverOptions& options) {
-  return read(evidence, {options.nnodes, options.nnodes_source, options.primary_given, options.alone_by_default});
+  return read(evidence, {options.nnodes, options.nnodes_source, options.primary_given, options.as_torchrun});
 }
 
 // Whether a pattern is this name, or begins it: "AIP_*".
@@ -100,8 +103,10 @@ const std::vector<Source>& Sources() {
        .implies = {"tf_config"},
        .traits = {.label = "Vertex AI",
                   .termination_grace = kVertexGrace,
+                  .join_timeout = kVertexJoinTimeout,
                   .retry = {.code = kVertexRetryCode},
                   .stderr_means_error = true,
+                  .counts_for_torchrun = true,
                   .variables = {"CLUSTER_SPEC*", "CLOUD_ML_*", "AIP_*"},
                   .job_variables = {"CLUSTER_SPEC", "CLOUD_ML_*"},
                   .take_variables = TakeVertexFolders}},
@@ -109,7 +114,10 @@ const std::vector<Source>& Sources() {
        .evidence = "resourceconfig.json",
        .reading = SageMakerReading,
        .shown_as = "SageMaker",
-       .traits = {.label = "SageMaker", .termination_grace = kSageMakerGrace, .container = &kSageMakerContainer}},
+       .traits = {.label = "SageMaker",
+                  .termination_grace = kSageMakerGrace,
+                  .counts_for_torchrun = true,
+                  .container = &kSageMakerContainer}},
       {.name = "azureml",
        .evidence = "AZ_BATCH_MASTER_NODE",
        .reading = Plain<ReadAzureMl>,
@@ -143,6 +151,7 @@ const std::vector<Source>& Sources() {
        .traits = {.label = "Slurm",
                   .termination_grace = kSlurmGrace,
                   .replaces_no_node = true,
+                  .counts_for_torchrun = true,
                   .variables = {"SLURM_*"},
                   .job_variables = {"SLURM_STEP_*"},
                   .deadline = kSlurmDeadline}},
@@ -155,7 +164,8 @@ const std::vector<Source>& Sources() {
        .implies = {"pytorchjob", "volcano", "jobset", "indexed-job", "statefulset"},
        .traits = {.label = "Kubeflow",
                   .retry = {.code = kKubeflowRetryCode, .only_in_pod = true},
-                  .sets_torchrun_variables = true}},
+                  .sets_torchrun_variables = true,
+                  .counts_for_torchrun = true}},
       {.name = "pytorchjob",
        .evidence = "PET_NNODES",
        .reading = Plain<ReadPytorchJob>,
@@ -166,7 +176,8 @@ const std::vector<Source>& Sources() {
        .traits = {.label = "Kubeflow",
                   .retry = {.code = kKubeflowRetryCode, .only_in_pod = true},
                   .pod_variable = "PET_MASTER_ADDR",
-                  .sets_torchrun_variables = true}},
+                  .sets_torchrun_variables = true,
+                  .counts_for_torchrun = true}},
       {.name = "volcano",
        .evidence = "VC_TASK_INDEX",
        .reading = Plain<ReadVolcano>,
@@ -180,7 +191,11 @@ const std::vector<Source>& Sources() {
        .shown_as = "a JobSet of Kubernetes",
        // A JobSet consists of Indexed Jobs: the index counts within one of several jobs.
        .implies = {"indexed-job", "statefulset"},
-       .traits = {.label = "Kubernetes", .is_pod = true, .is_numbered_pod = true, .variables = {"JOBSET_NAME"}}},
+       .traits = {.label = "Kubernetes",
+                  .is_pod = true,
+                  .is_numbered_pod = true,
+                  .counts_for_torchrun = true,
+                  .variables = {"JOBSET_NAME"}}},
       {.name = "indexed-job",
        .evidence = "JOB_COMPLETION_INDEX",
        .reading = OfPods<ReadIndexedJob>,
@@ -189,12 +204,17 @@ const std::vector<Source>& Sources() {
        .traits = {.label = "Kubernetes",
                   .is_pod = true,
                   .is_numbered_pod = true,
+                  .counts_for_torchrun = true,
                   .variables = {"JOB_COMPLETION_INDEX", "KUBERNETES_SERVICE_HOST", "POD_NAME", "HOSTNAME"}}},
       {.name = "statefulset",
        .evidence = "MUSTER_SUBDOMAIN",
        .reading = OfPods<ReadStatefulSet>,
        .shown_as = "a StatefulSet of Kubernetes",
-       .traits = {.label = "Kubernetes", .is_pod = true, .is_numbered_pod = true, .known_by_host_name = true}},
+       .traits = {.label = "Kubernetes",
+                  .is_pod = true,
+                  .is_numbered_pod = true,
+                  .known_by_host_name = true,
+                  .counts_for_torchrun = true}},
       {.name = "tf_config",
        .evidence = "TF_CONFIG",
        .reading = TfConfigReading,

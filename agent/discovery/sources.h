@@ -25,8 +25,9 @@ struct DiscoverOptions {
   std::optional<int> nnodes;               // --nnodes (its MAX), for sources that do not know the number of nodes
   std::string nnodes_source = "--nnodes";  // the origin of nnodes, for messages
   bool primary_given = false;              // an option names the primary, and takes precedence
-  bool alone_by_default = false;           // without a number of nodes it is one, as for torchrun
-  std::optional<int> node_rank;            // --node-rank, for sources that do not know this node's rank
+  // Under the name torchrun: only sources that count there are read, and without a number of nodes it is one.
+  bool as_torchrun = false;
+  std::optional<int> node_rank;  // --node-rank, for sources that do not know this node's rank
 };
 
 // Exit code after which the platform runs a job again.
@@ -58,6 +59,7 @@ struct Traits {
 
   // Defaults, if neither an option nor a variable of muster sets the value.
   absl::Duration termination_grace = {};  // time from the stop signal to SIGKILL, less a reserve; zero: not known
+  absl::Duration join_timeout = {};       // zero: that of a machine without a platform
   RetryCode retry = {};
   bool replaces_no_node = false;    // waiting for a lost node helps only if a network cut ends, so less is waited
   bool stderr_means_error = false;  // the platform shows every line of standard error as an error
@@ -70,7 +72,10 @@ struct Traits {
 
   // Options and variables.
   bool is_host_list = false;  // a person's file: in any image, with filters, the primary is a suggestion
-  bool sets_torchrun_variables = false;              // its PET_ variables are no options of the user
+  bool sets_torchrun_variables = false;  // its PET_ variables are no options of the user
+  // Counts under the name torchrun, too, which itself reads no platform: there a job of this node alone would be
+  // one of several that write the same checkpoint.
+  bool counts_for_torchrun = false;
   std::vector<std::string_view> variables = {};      // shown by muster env; "AIP_*": all that begin with AIP_
   std::vector<std::string_view> job_variables = {};  // those that workers of another job must not see
   void (*take_variables)(const Environment&, ClusterView*) = nullptr;  // for workers, if options set the place

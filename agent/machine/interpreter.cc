@@ -4,6 +4,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
 #include <utility>
 
 #include "absl/time/time.h"
@@ -14,6 +17,8 @@ namespace {
 
 constexpr char kDefaultPath[] = "/usr/local/bin:/usr/bin:/bin";  // if PATH is not set
 constexpr const char* kPythonNames[] = {"python", "python3"};
+// What a virtual environment, or one of conda, has above its bin.
+constexpr const char* kEnvironmentMarks[] = {"pyvenv.cfg", "conda-meta"};
 
 std::string ValueOf(const Environment& environment, const std::string& name) {
   const auto found = environment.find(name);
@@ -77,6 +82,44 @@ Lookup LookUp(const std::string& name, const Environment& environment, const Fil
 
 Interpreter Chosen(const std::string& path, const std::string& why) {
   return {path, "python is " + OneLine(path) + ": " + why};
+}
+
+// The directory and the one above it, by their names alone: a link belongs to where it lies.
+std::string Plain(const std::filesystem::path& directory) {
+  const std::string plain = directory.lexically_normal().string();
+  return plain.size() > 1 && plain.ends_with('/') ? plain.substr(0, plain.size() - 1) : plain;
+}
+std::string Above(const std::string& directory) { return Plain(std::filesystem::path(directory) / ".."); }
+
+std::string FirstOnPath(const Environment& environment, const FileProbe& probe) {
+  for (const std::string& directory : PathDirectories(environment)) {
+    std::string path = PythonIn(directory, probe);
+    if (!path.empty()) return path;
+  }
+  return "";
+}
+
+// The variable of the activated environment to which this python belongs; empty: none.
+std::string ActiveEnvironment(const std::string& python, const Environment& environment) {
+  const std::string directory = Plain(std::filesystem::path(python).parent_path());
+  for (const char* variable : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
+    const std::string prefix = ValueOf(environment, variable);
+    if (!prefix.empty() && Plain(Join(prefix, "bin")) == directory) return variable;
+  }
+  return "";
+}
+
+// The directory of the path as called, of a link itself; empty: not known.
+std::string DirectoryOf(const std::string& called_as, const Environment& environment, const FileProbe& probe) {
+  const bool by_path = called_as.find('/') != std::string::npos;
+  const std::string path = by_path ? called_as : LookUp(called_as, environment, probe).path;
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "" : path.substr(0, slash + 1);
+}
+
+bool IsOfAnEnvironment(const std::string& directory, const FileProbe& probe) {
+  return std::any_of(std::begin(kEnvironmentMarks), std::end(kEnvironmentMarks),
+                     [&](const char* mark) { return probe(Join(Above(directory), mark)).exists; });
 }
 
 ProgramCheck Fail(int exit_code, std::string problem) { return {exit_code, std::move(problem), ""}; }
@@ -144,27 +187,24 @@ FileState ProbeFile(const std::string& path) {
 
 Interpreter ChooseInterpreter(const Environment& environment, const InterpreterOptions& options,
                               const FileProbe& probe) {
+  if (!options.python_flag.empty()) return Chosen(options.python_flag, "set by --python");
   const std::string from_environment = ValueOf(environment, "PYTHON_EXEC");
   if (!from_environment.empty()) return Chosen(from_environment, "set by PYTHON_EXEC");
-  if (!options.python_flag.empty()) return Chosen(options.python_flag, "set by --python");
 
-  const size_t slash = options.called_as.rfind('/');
-  if (slash != std::string::npos) {
-    const std::string path = PythonIn(options.called_as.substr(0, slash + 1), probe);
-    if (!path.empty()) return Chosen(path, "it is in the same folder as muster");
+  const std::string on_path = FirstOnPath(environment, probe);
+  const std::string active = ActiveEnvironment(on_path, environment);
+  if (!active.empty()) return Chosen(on_path, "$" + active + " is active");
+  const std::string directory = DirectoryOf(options.called_as, environment, probe);
+  const std::string beside = directory.empty() ? "" : PythonIn(directory, probe);
+  if (!beside.empty() && IsOfAnEnvironment(directory, probe)) {
+    return Chosen(beside, "muster was called from its environment, " + OneLine(Above(directory)));
   }
-  for (const char* variable : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
-    const std::string prefix = ValueOf(environment, variable);
-    const std::string path = prefix.empty() ? "" : PythonIn(Join(prefix, "bin"), probe);
-    if (!path.empty()) return Chosen(path, "$" + std::string(variable) + " is active");
-  }
-  for (const std::string& directory : PathDirectories(environment)) {
-    const std::string path = PythonIn(directory, probe);
-    if (!path.empty()) return Chosen(path, "it is the first on PATH");
-  }
-  return {"",
-          "no python or python3 was found in muster's folder, $VIRTUAL_ENV, $CONDA_PREFIX or PATH: install one, "
-          "or pass --python or PYTHON_EXEC"};
+  if (!on_path.empty()) return Chosen(on_path, "it is the first on PATH");
+  if (!beside.empty()) return Chosen(beside, "it is in the same folder as muster");
+  return {
+      "",
+      "no python or python3 was found on PATH or in muster's folder: install one, activate its environment, or "
+      "pass --python or PYTHON_EXEC"};
 }
 
 ProgramCheck CheckProgram(ProgramKind kind, const std::string& target, const Interpreter& interpreter,

@@ -36,12 +36,14 @@ struct Interpreter {
 
 struct InterpreterOptions {
   std::string python_flag;  // --python; empty: not given
-  std::string called_as;    // argv[0]; has a slash if muster was called by a path
+  std::string called_as;    // argv[0]; without a slash it was found on PATH
 };
 
-// Returns PYTHON_EXEC, else --python, else the python in muster's own folder if muster was called by a path, else
-// that of $VIRTUAL_ENV, else that of $CONDA_PREFIX, else the first python or python3 on PATH. The first two are
-// taken without a check (CheckProgram reports errors); of the others only existing executable files count.
+// Returns --python, else PYTHON_EXEC, else the first python or python3 on PATH if it lies in the bin of
+// $VIRTUAL_ENV or $CONDA_PREFIX, else the one beside muster if muster was called from a virtual environment or one
+// of conda, else the first on PATH, else the one beside muster. A link to muster belongs to where it lies: pipx
+// and uv install links. The first two are taken without a check (CheckProgram reports errors); of the others only
+// executable files count.
 Interpreter ChooseInterpreter(const Environment& environment, const InterpreterOptions& options,
                               const FileProbe& probe);
 

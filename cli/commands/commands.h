@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "cli/options/command_line.h"
 #include "cli/options/option_table.h"
 
 namespace muster::cli {
@@ -53,7 +54,6 @@ const std::vector<OptionSpec>& HostfileCommandOptions();
 const std::vector<OptionSpec>& HostCommandOptions();
 const std::vector<OptionSpec>& HealthOptions();
 
-inline constexpr char kTorchrun[] = "torchrun";
 inline constexpr char kLocalCommand[] = "muster local";
 inline constexpr char kLocalNodeCommand[] = "local-node";
 

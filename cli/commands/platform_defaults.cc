@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "agent/discovery/sources.h"
+#include "base/duration.h"
 #include "base/status_macros.h"
 #include "cli/plan/run_plan.h"
 #include "rendezvous/core/options.h"
@@ -37,6 +38,16 @@ std::string Graces() {
   return absl::StrJoin(parts, ", ");
 }
 
+std::string JoinTimeouts() {
+  std::vector<std::string> parts = {muster::FormatDuration(kJoinTimeout)};
+  for (const Source& source : discovery::Sources()) {
+    const absl::Duration limit = source.traits.join_timeout;
+    if (limit != absl::ZeroDuration())
+      parts.push_back(absl::StrCat("on ", source.traits.label, " ", muster::FormatDuration(limit)));
+  }
+  return absl::StrJoin(parts, "; ");
+}
+
 std::string RetryCodes() {
   std::vector<std::string> parts;
   for (const Source& source : discovery::Sources()) {
@@ -54,6 +65,7 @@ std::string WithPlatformDefaults(std::string_view help) {
   const auto no_replacement = discovery::LabelsOf([](const Traits& traits) { return traits.replaces_no_node; });
   const auto split = discovery::LabelsOf([](const Traits& traits) { return traits.stderr_means_error; });
   return absl::StrReplaceAll(AsAbsl(help), {{"@GRACES@", Graces()},
+                                            {"@JOIN_TIMEOUTS@", JoinTimeouts()},
                                             {"@BEATS@", absl::StrCat(kLeastBeatsPerLease)},
                                             {"@MAX_AGES@", absl::StrCat(kMaxFailureAges)},
                                             {"@RETRY_CODES@", RetryCodes()},

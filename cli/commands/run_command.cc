@@ -25,6 +25,12 @@ namespace muster::cli {
 namespace {
 
 constexpr char kVisibleDevices[] = "CUDA_VISIBLE_DEVICES";
+constexpr char kAsTorchrun[] = R"(
+muster, called by this name, takes the options of torchrun and its own, and
+reads them as torchrun does: the job is this node alone without --nnodes, unless
+CLUSTER_SPEC, SageMaker's file, a pod's number or a step of srun names others.
+)";
+constexpr char kEverywhere[] = "  muster run train.py                              in a container on every node\n";
 
 int RunLine(const CommandLine& line, const Environment& environment, const std::vector<std::string>& notes,
             const Invocation& invocation, const Inherited& inherited, StartupSignals* startup_signals) {
@@ -73,24 +79,25 @@ std::string RunHelp() { return RunHelp("muster run"); }
 
 std::string RunHelp(std::string_view command) {
   std::string out = absl::StrCat("Usage: ", AsAbsl(command), " [options] [--] SCRIPT [ARGS]\n");
-  if (command != "muster run")
-    out += "\nmuster, called by this name, takes the options of torchrun and its own.\n";
+  const bool as_torchrun = command == kTorchrun;
+  if (as_torchrun) out += kAsTorchrun;
   out += absl::StrReplaceAll(R"(
 Runs this node's workers of a job. All arguments after SCRIPT are passed to it;
 in them, as with torchrun, $local_rank is replaced, and $$ becomes $.
 
-  COMMAND train.py                              in a container on every node
-  COMMAND --nproc-per-node gpu train.py         on one machine, all its GPUs
+EVERYWHERE  COMMAND --nproc-per-node gpu train.py         on one machine, all its GPUs
   COMMAND --nnodes 2 --node-rank 1 --master-addr A train.py
                           on node 1 of 2; A is the name or address of node 0
-  COMMAND --nnodes 2:4 --rdzv-endpoint A:29400 --rdzv-id job1 train.py
+  COMMAND --nnodes 2:4 ELASTIC --rdzv-endpoint A:29400 train.py
                           on each of 2 to 4 nodes; A is one of them
 
 The nodes connect to one of them, the primary. When enough nodes are ready, it
 starts the workers of all of them; each such start is a round. A node that is
 ready but not needed in the round is a spare, and replaces a lost node.
 )",
-                             {{"COMMAND", AsAbsl(command)}});
+                             {{"EVERYWHERE", as_torchrun ? "" : kEverywhere},
+                              {"ELASTIC", as_torchrun ? "--rdzv-backend c10d" : "--rdzv-id job1"},
+                              {"COMMAND", AsAbsl(command)}});
   out += R"(
 Each option can also be set by a variable: --node-rank by MUSTER_NODE_RANK, and
 options of torchrun by PET_NODE_RANK, too. The command line takes precedence,
@@ -127,7 +134,6 @@ in the hostfile (or set --node_rank). For muster's own options: muster run -h.
 int RunCommand(const Invocation& invocation) {
   if (getpid() == 1) return host::RunInit(invocation.argv);
   auto command_line = ParseCommandLine(RunOptions(), invocation.arguments, invocation.command);
-  if (command_line.ok()) command_line->as_torchrun = invocation.command == kTorchrun;
   if (command_line.ok() && command_line->help) return Print(RunHelp(invocation.command));
   const Environment environment = TakeEnvironment();
   const std::string socket = HostSocketOf(command_line, invocation.arguments, environment);

@@ -80,9 +80,12 @@ class Parser {
       : table_(table), args_(args), command_(command) {}
 
   absl::StatusOr<CommandLine> Run() {
+    result_.as_torchrun = command_ == kTorchrun;
+    bool options_ended = false;
     while (at_ < args_.size()) {
       const std::string& word = args_[at_];
       if (word == "--") {  // ends our options; after the script it belongs to the script
+        options_ended = true;
         ++at_;
         break;
       }
@@ -91,8 +94,11 @@ class Parser {
       RETURN_IF_ERROR(word[1] == '-' ? Long(word) : Short(word));
     }
     if (at_ < args_.size()) {
-      result_.script = args_[at_];
-      result_.script_arguments.assign(args_.begin() + static_cast<int64_t>(at_) + 1, args_.end());
+      result_.script = args_[at_++];
+      // argparse takes the first "--" of a line away if it stands before or right after the script.
+      const bool is_lost = result_.as_torchrun && !options_ended && at_ < args_.size() && args_[at_] == "--";
+      if (is_lost) ++at_;
+      result_.script_arguments.assign(args_.begin() + static_cast<int64_t>(at_), args_.end());
     }
     return std::move(result_);
   }
@@ -110,7 +116,7 @@ class Parser {
     return Take(*spec, absl::StrCat("--", AsAbsl(spec->name)), word.substr(equals + 1));
   }
 
-  // -m; -r 3, -r3, -r=3
+  // -m; -r 3, -r3, -r=3; -mr3 is -m -r3
   absl::Status Short(const std::string& word) {
     if (word == "-h") {
       result_.help = true;
@@ -120,6 +126,10 @@ class Parser {
     const OptionSpec* spec = FindShorthand(table_, word[1]);
     if (spec == nullptr) return NoSuchOption(word.substr(0, word.find('=')), "", command_);
     if (word.size() == 2) return Take(*spec, name);
+    if (spec->is_switch() && FindShorthand(table_, word[2]) != nullptr) {
+      RETURN_IF_ERROR(Take(*spec, name));
+      return Short("-" + word.substr(2));
+    }
     return Take(*spec, name, word.substr(word[2] == '=' ? 3 : 2));
   }
 

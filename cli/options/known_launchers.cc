@@ -53,9 +53,18 @@ Words::const_iterator FirstScript(const Words& words) {
   return std::find_if(words.begin(), words.end(), [](const std::string& word) { return word.ends_with(".py"); });
 }
 
+// torchrun loses a "--" right after the script; `muster run` passes it on.
+Words AfterTorchrun(Words words) {
+  const absl::StatusOr<CommandLine> line = ParseCommandLine(RunOptions(), words, kTorchrun);
+  if (!line.ok() || line->script.empty()) return words;
+  const auto before_arguments = words.end() - static_cast<int64_t>(line->script_arguments.size()) - 1;
+  if (*before_arguments == "--" && line->script != "--") words.erase(before_arguments);
+  return words;
+}
+
 // torch's launchers as modules: muster has their options; the older one passes the local rank as an argument.
 std::optional<Words> AfterTorchModule(const Words& words) {
-  if (words[0] == "torch.distributed.run") return Words(words.begin() + 1, words.end());
+  if (words[0] == "torch.distributed.run") return AfterTorchrun({words.begin() + 1, words.end()});
   if (words[0] != "torch.distributed.launch") return std::nullopt;
   const auto script = FirstScript(words);
   Words rest(words.begin() + 1, script);
@@ -99,7 +108,7 @@ std::optional<std::string> LineInstead(const CommandLine& line, bool is_file) {
   const std::string name(BaseName(line.script));
   const Words& arguments = line.script_arguments;
   if (IsPython(name)) return RunLine(line, AfterPython(line.script, arguments));
-  if (name == "torchrun") return RunLine(line, arguments);
+  if (name == kTorchrun) return RunLine(line, AfterTorchrun(arguments));
   if (name == "accelerate") return RunLine(line, AfterAccelerate(arguments));
   if (name == "muster") return RunLine(line, {arguments.begin() + (arguments.empty() ? 0 : 1), arguments.end()});
   if (name == "deepspeed") {

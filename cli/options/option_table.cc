@@ -20,7 +20,7 @@ constexpr std::pair<std::string_view, std::string_view> kOnTheCoordinator[] = {
     {"join-timeout",
      "Time limit for the first gathering of nodes; at least the lease until a node has joined. The coordinator "
      "waits at least for the lease and its margin (1s and 1%), since a node that it cannot reach may still run an "
-     "earlier round."},
+     "earlier round. Default: 10m."},
     {"last-call-timeout", "Time to wait for more nodes once MIN are ready, with MIN:MAX. Default: 30s."},
     {"rejoin-timeout",
      "Time limit for each gathering of nodes after the first round, such as the wait for the replacement of a "
@@ -60,12 +60,12 @@ const std::vector<OptionSpec>& RunOptions() {
        Into(&MembershipSettings::master_addr, ParsePrimaryHost)},
       {"master-port", "PORT", kMembership, kPet,
        "Port on which the primary listens. (The workers' MASTER_PORT is set with --worker-port.) Default: 29500, "
-       "or the platform's.",
-       Into(&MembershipSettings::master_port, Limited(ParsePort, FromTo(kPorts)))},
+       "or the platform's. 0: any free one, for a job of one node.",
+       Into(&MembershipSettings::master_port, Limited(ParsePortOrAny, FromTo(kPortsOrAny)))},
       {"rdzv-endpoint", "HOST[:PORT]", kMembership, kPet | kMayBeEmpty,
        "Address and port of the primary in one value, IPv6 in brackets; the node that has this address is the "
        "primary. localhost:0 means --standalone. Default port: 29400.",
-       Into(&MembershipSettings::rdzv_endpoint, Limited(ParseHostPort, LimitsFor("PORT", kPorts)))},
+       Into(&MembershipSettings::rdzv_endpoint, Limited(ParseHostPort, LimitsFor("PORT", kPortsOrAny)))},
       {"coordinator", "HOST[:PORT]", kMembership, kOwn,
        "Address of a separate coordinator (muster coordinator); no node is the primary. Default port: 29400.",
        Into(&MembershipSettings::coordinator, Limited(ParseCoordinator, LimitsFor("PORT", kPorts)))},
@@ -212,8 +212,8 @@ const std::vector<OptionSpec>& RunOptions() {
       {"join-timeout", "TIME", kTimes, kJob,
        "Time limit for the first gathering of nodes, and for this node's first connection to the primary, for "
        "which it is at least the lease. The primary waits at least for the lease and its margin (1s and 1%), "
-       "since a node that it cannot reach may still run an earlier round.",
-       Into(&TimeSettings::join_timeout, Time(kJoinTimeouts), "10m")},
+       "since a node that it cannot reach may still run an earlier round. Default: @JOIN_TIMEOUTS@.",
+       Into(&TimeSettings::join_timeout, Time(kJoinTimeouts))},
       {"last-call-timeout", "TIME", kTimes, kJob,
        "Time to wait for more nodes once MIN are ready, with MIN:MAX. Default: 30s; on a platform 5s.",
        Into(&TimeSettings::last_call_timeout, Time())},
@@ -278,8 +278,9 @@ const std::vector<OptionSpec>& RunOptions() {
       {"run-path", "", kProgram, kPet, "Run SCRIPT by runpy.run_path in each worker's interpreter.",
        Switch(&ProgramSettings::run_path)},
       {"python", "PATH", kProgram, kOwn,
-       "Python interpreter; the variable PYTHON_EXEC takes precedence. Default: beside muster, in $VIRTUAL_ENV, "
-       "in $CONDA_PREFIX, or the first on PATH.",
+       "Python interpreter. Default: the variable PYTHON_EXEC, else that of the activated environment "
+       "($VIRTUAL_ENV or $CONDA_PREFIX, if PATH leads there first), of the one from which muster was called, or "
+       "the first on PATH.",
        Into(&ProgramSettings::python, Text)},
       {"hyperparameters-as-args", "", kProgram, kOwn,
        "Pass each SageMaker hyperparameter to the script as --NAME VALUE, after its own arguments.",
@@ -325,14 +326,14 @@ const std::vector<OptionSpec>& RunOptions() {
       {"local-ranks-filter", "RANKS", kOutput, kPet | kMayBeEmpty,
        "Local ranks whose output is shown on the console, such as 0,1. Default: all.",
        Into(&OutputSettings::local_ranks_filter, Limited(ParseLocalRanks, FromTo(kLocalRanks)))},
-      {"duplicate-stdout-filters", "TEXTS", kOutput, kPet | kMayBeEmpty,
+      {"duplicate-stdout-filters", "TEXTS", kOutput, kPet | kMayBeEmpty | kKeepsBlanks,
        "Texts, separated by commas; lines of --tee that contain one of them are copied to filtered_stdout.log. "
        "\",,\" is a comma. Default: none.",
        Into(&OutputSettings::stdout_filters, ParseFilters)},
-      {"duplicate-stderr-filters", "TEXTS", kOutput, kPet | kMayBeEmpty,
+      {"duplicate-stderr-filters", "TEXTS", kOutput, kPet | kMayBeEmpty | kKeepsBlanks,
        "Texts that select lines for filtered_stderr.log in the same way. Default: none.",
        Into(&OutputSettings::stderr_filters, ParseFilters)},
-      {"log-line-prefix-template", "TEXT", kOutput, kPet,
+      {"log-line-prefix-template", "TEXT", kOutput, kPet | kKeepsBlanks,
        "Prefix of the lines of --tee, with ${role_name}, ${local_rank}, ${rank}, ${node_rank}, ${hostname}. "
        "Default: [${role_name}${local_rank}]:",
        Into(&OutputSettings::line_prefix, Text), 0, "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"},
@@ -357,12 +358,12 @@ const std::vector<OptionSpec>& RunOptions() {
        "node whose worker failed first; the others print two lines that name the cause and where the report is. "
        "Default: concerned.",
        Into(&OutputSettings::report_on_all, OneOf("all", "concerned"))},
-      {"print-completion", "bash|zsh", kOutput, kPet, "Print a script that lets the shell complete these options.",
-       Checked(ParseShell)},
+      {"print-completion", "bash|zsh", kOutput, kPet | kNoVariable,
+       "Print a script that lets the shell complete these options.", Checked(ParseShell)},
       {"virtual-local-rank", "", kWorkers, kPet,
        "Set LOCAL_RANK to 0 in every worker, and CUDA_VISIBLE_DEVICES to its one device.",
        Switch(&WorkerSettings::virtual_local_rank)},
-      {"numa-binding", "node|socket|exclusive|core-complex", kWorkers, kPet,
+      {"numa-binding", "node|socket|exclusive|core-complex", kWorkers, kPet | kNoVariable,
        "Bind each worker to the CPUs near its GPU. Default: no binding.",
        Into(&WorkerSettings::numa_binding, ParseNumaBinding)},
       {"rdzv-backend", "NAME", kTorchrun, kPet,
@@ -378,7 +379,7 @@ const std::vector<OptionSpec>& RunOptions() {
        Checked(ParseStartMethod)},
       {"event-log-handler", "NAME", kTorchrun, kPet,
        "Event handler: null. Others are refused; they are Python code.", Checked(ParseEventLogHandler)},
-      {"logs-specs", "NAME", kTorchrun, kPet, "Class for logs. Refused; it is Python code.",
+      {"logs-specs", "NAME", kTorchrun, kPet | kNoVariable, "Class for logs. Refused; it is Python code.",
        Checked(RefuseLogsSpecs)},
   };
   return *table;

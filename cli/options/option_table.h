@@ -28,10 +28,12 @@ struct ValueReader {
 
 // Flags of an option.
 enum : unsigned {
-  kOwn = 0,         // torchrun has no such option
-  kPet = 1,         // torchrun has it, so its PET_ variable is read, too
-  kJob = 2,         // the same on all nodes; `muster coordinator` has it, too
-  kMayBeEmpty = 4,  // an empty value counts as not given, as for torchrun: --rdzv-conf "$CONF"
+  kOwn = 0,           // torchrun has no such option
+  kPet = 1,           // torchrun has it, so its PET_ variable is read, too
+  kJob = 2,           // the same on all nodes; `muster coordinator` has it, too
+  kMayBeEmpty = 4,    // an empty value counts as not given, as for torchrun: --rdzv-conf "$CONF"
+  kNoVariable = 8,    // torchrun reads no PET_ variable for it
+  kKeepsBlanks = 16,  // blanks around the value are part of it
 };
 
 struct OptionSpec {

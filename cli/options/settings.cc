@@ -36,23 +36,32 @@ class Finder {
   Given<std::string> Find(const OptionSpec& spec) const {
     const auto given = command_line_.given.find(std::string(spec.name));
     if (given != command_line_.given.end()) {
-      if (given->second.empty() && spec.has(kMayBeEmpty)) return std::nullopt;
-      return Setting<std::string>{{}, Origin::kFlag, absl::StrCat("--", AsAbsl(spec.name)), given->second};
+      std::string text = TextOf(spec, given->second);
+      if (text.empty() && spec.has(kMayBeEmpty)) return std::nullopt;
+      return Setting<std::string>{{}, Origin::kFlag, absl::StrCat("--", AsAbsl(spec.name)), std::move(text)};
     }
     if (nested_ && BelongsToOuterJob(spec)) return std::nullopt;
-    if (auto own = Variable(VariableName(kOwnPrefix, spec.name), Origin::kMusterVariable)) return own;
+    if (auto own = Variable(spec, VariableName(kOwnPrefix, spec.name), Origin::kMusterVariable)) return own;
     if (!spec.has(kPet)) return std::nullopt;
-    if (auto pet = Variable(VariableName(kTorchrunPrefix, spec.name), Origin::kTorchrunVariable)) return pet;
+    if (spec.has(kNoVariable)) return std::nullopt;
+    if (auto pet = Variable(spec, VariableName(kTorchrunPrefix, spec.name), Origin::kTorchrunVariable)) return pet;
     if (spec.torch_variable == nullptr) return std::nullopt;
-    return Variable(spec.torch_variable, Origin::kTorchrunVariable);
+    return Variable(spec, spec.torch_variable, Origin::kTorchrunVariable);
   }
 
  private:
-  Given<std::string> Variable(const std::string& variable, Origin origin) const {
+  // Like torchrun, whose numbers and addresses may have blanks and newlines around them: YAML often adds one.
+  static std::string TextOf(const OptionSpec& spec, const std::string& given) {
+    const bool as_it_is = !spec.has(kPet) || spec.has(kKeepsBlanks);
+    return as_it_is ? given : std::string(AsStd(absl::StripAsciiWhitespace(given)));
+  }
+
+  Given<std::string> Variable(const OptionSpec& spec, const std::string& variable, Origin origin) const {
     const auto found = environment_.find(variable);
-    if (found == environment_.end() || found->second.empty()) return std::nullopt;
-    if (absl::StartsWith(found->second, kServiceValue)) return std::nullopt;
-    return Setting<std::string>{{}, origin, variable, found->second};
+    if (found == environment_.end() || absl::StartsWith(found->second, kServiceValue)) return std::nullopt;
+    std::string text = TextOf(spec, found->second);
+    if (text.empty()) return std::nullopt;
+    return Setting<std::string>{{}, origin, variable, std::move(text)};
   }
 
   const CommandLine& command_line_;
@@ -115,7 +124,8 @@ class ConfReader {
   // The options --join-timeout and --last-call-timeout take precedence over the keys.
   absl::Status Take(const std::string& key, const std::string& value) {
     TimeSettings& times = settings_->times;
-    if (key == "join_timeout" || key == "timeout") return TakeTime(key, value, kJoinTimeouts, &times.join_timeout);
+    const bool limits_joining = key == "join_timeout" || (key == "timeout" && !HasDynamicBackend());
+    if (limits_joining) return TakeTime(key, value, kJoinTimeouts, &times.join_timeout);
     if (key == "last_call_timeout") return TakeTime(key, value, kTimes, &times.last_call_timeout);
     if (key == "is_host") {
       const absl::StatusOr<bool> is_host = ParseBoolean(absl::AsciiStrToLower(value));
@@ -125,7 +135,7 @@ class ConfReader {
     }
     const bool known =
         std::find(std::begin(kIgnoredConfKeys), std::end(kIgnoredConfKeys), key) != std::end(kIgnoredConfKeys);
-    if (known) {
+    if (known || key == "timeout") {
       ignored_.push_back(key);
     } else {
       settings_->warnings.push_back(absl::StrCat(conf_.source, ": unknown key ", Shown(key), " is ignored"));
@@ -133,12 +143,17 @@ class ConfReader {
     return absl::OkStatus();
   }
 
+  // Whose joining join_timeout limits, and timeout does not.
+  bool HasDynamicBackend() const {
+    const Given<std::string>& backend = settings_->torchrun.rdzv_backend;
+    return backend && (backend->value == "c10d" || backend->value == "etcd-v2");
+  }
+
   absl::Status TakeTime(const std::string& key, const std::string& value, Bounds<absl::Duration> bounds,
                         Given<absl::Duration>* out) {
     const absl::StatusOr<absl::Duration> time = ParseTime(value, bounds);
     if (!time.ok()) return WrongValue(conf_, absl::StrCat(key, ": ", time.status().message()));
-    const bool given = *out && (*out)->origin != Origin::kDefault;
-    if (!given) *out = Setting<absl::Duration>{*time, conf_.origin, conf_.source, value};
+    if (!*out) *out = Setting<absl::Duration>{*time, conf_.origin, conf_.source, value};
     return absl::OkStatus();
   }
 
@@ -174,7 +189,7 @@ absl::Status CheckMembership(const CommandLine& command_line, const MembershipSe
     if (s.coordinator && is_given) return Fault(*s.coordinator, absl::StrCat("cannot be used with ", other));
   }
   const int max_nodes = s.nnodes ? s.nnodes->value.max : 0;
-  if (IsOn(s.standalone) && max_nodes > 1) return WrongValue(*s.nnodes, "cannot be used with --standalone");
+  if (IsOn(s.standalone) && LeastNodes(s) > 1) return WrongValue(*s.nnodes, "cannot be used with --standalone");
   for (const char* name : {"rdzv-endpoint", "master-addr"}) {
     const auto given = command_line.given.find(name);
     const bool empty = given != command_line.given.end() && given->second.empty();
@@ -213,7 +228,7 @@ std::vector<std::string> KnownVariables(const char* prefix) {
   const bool own = std::string_view(prefix) == kOwnPrefix;
   std::vector<std::string> known;
   for (const OptionSpec& spec : RunOptions()) {
-    if (own || spec.has(kPet)) known.push_back(VariableName("", spec.name));
+    if (own || (spec.has(kPet) && !spec.has(kNoVariable))) known.push_back(VariableName("", spec.name));
   }
   if (!own) return known;
   for (const VariableSpec& variable : OwnVariables()) known.emplace_back(variable.name);
@@ -237,6 +252,23 @@ bool IsNested(const Environment& environment) {
   return environment.count("LOCAL_RANK") > 0 && environment.count("TORCHELASTIC_RUN_ID") > 0;
 }
 
+// What torchrun makes of a rank and of MIN:MAX.
+void ReadAsTorchrun(Settings* s) {
+  MembershipSettings& m = s->membership;
+  const bool is_one = IsOn(m.standalone) || (m.nnodes && m.nnodes->value.max == 1);
+  if (is_one && m.node_rank) {
+    if (m.node_rank->value != 0) s->notes.push_back(NodeRankIsIgnored(*m.node_rank));
+    m.node_rank.reset();
+  }
+  const Given<std::string>& backend = s->torchrun.rdzv_backend;
+  const bool is_static = !backend || backend->value == "static";
+  if (is_one || m.coordinator || !is_static || !m.nnodes || m.nnodes->value.min == m.nnodes->value.max) return;
+  m.nnodes->value.min = m.nnodes->value.max;
+  s->notes.push_back(absl::StrCat(ShownWithValue(m.nnodes->source, m.nnodes->text), ": the job needs all ",
+                                  m.nnodes->value.max,
+                                  " nodes, as under torchrun; fewer suffice with --rdzv-backend c10d"));
+}
+
 void NoteOptionsWithoutEffect(Settings* s) {
   for (const auto* filters : {&s->output.stdout_filters, &s->output.stderr_filters}) {
     if (*filters && !s->output.tee) s->warnings.push_back((*filters)->source + ": has no effect without --tee");
@@ -249,6 +281,15 @@ void NoteOptionsWithoutEffect(Settings* s) {
 }
 
 }  // namespace
+
+std::string NodeRankIsIgnored(const Setting<int>& node_rank) {
+  return absl::StrCat(ShownWithValue(node_rank.source, node_rank.text), ": has no effect in a job of one node");
+}
+
+int LeastNodes(const MembershipSettings& s) {
+  if (!s.nnodes) return 1;
+  return s.as_torchrun ? s.nnodes->value.min : s.nnodes->value.max;
+}
 
 std::string ShownWithValue(const std::string& source, const std::string& text) {
   const bool bare = !text.empty() && text.find(' ') == std::string::npos;
@@ -263,6 +304,7 @@ absl::Status Fault(Origin origin, const std::string& source, const std::optional
 
 absl::StatusOr<Settings> ReadSettings(const CommandLine& command_line, const Environment& environment) {
   Settings s;
+  s.membership.as_torchrun = command_line.as_torchrun;
   s.membership.nested = IsNested(environment);
   const Finder finder(command_line, environment, s.membership.nested);
   for (const OptionSpec& spec : RunOptions()) {
@@ -272,6 +314,7 @@ absl::StatusOr<Settings> ReadSettings(const CommandLine& command_line, const Env
     if (given) RETURN_IF_ERROR(ReadInto(spec, *given, &s));
   }
   NoteOptionsWithoutEffect(&s);
+  if (command_line.as_torchrun) ReadAsTorchrun(&s);
   if (s.torchrun.rdzv_conf) RETURN_IF_ERROR(ConfReader(*s.torchrun.rdzv_conf, &s).Run());
   RETURN_IF_ERROR(CheckProgram(s.program));
   RETURN_IF_ERROR(CheckMembership(command_line, s.membership));

@@ -62,11 +62,17 @@ struct MembershipSettings {
   Given<std::string> tls_key;
   Given<std::string> tls_ca;
   Given<std::string> tls_name;
-  bool as_torchrun = false;  // see CommandLine
   Given<std::string> local_addr;
   std::optional<bool> is_host;  // from --rdzv-conf: whether this node is the primary
   bool nested = false;          // muster runs inside a worker of another launcher
+  bool as_torchrun = false;     // see CommandLine
 };
+
+// The smallest number of nodes that the options allow; torchrun alone lets a job of one node have MIN:MAX.
+int LeastNodes(const MembershipSettings& s);
+
+// torchrun ignores the rank of an only node.
+std::string NodeRankIsIgnored(const Setting<int>& node_rank);
 
 // The workers of this node.
 struct WorkerSettings {

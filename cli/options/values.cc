@@ -31,7 +31,7 @@ bool IsIpv6(const std::string& text) {
 
 bool HasZone(const std::string& host) { return IsIpv6(host) && host.find('%') != std::string::npos; }
 
-absl::StatusOr<HostPort> SplitHostPort(std::string_view text) {
+absl::StatusOr<HostPort> SplitHostPort(std::string_view text, Bounds<int> ports = kPortsOrAny) {
   absl::Status expected = Expected("HOST or HOST:PORT, an IPv6 address in brackets");
   HostPort result;
   std::string_view port;
@@ -55,13 +55,16 @@ absl::StatusOr<HostPort> SplitHostPort(std::string_view text) {
   }
   if (result.host.empty() || result.host.size() > kMaxHostName || !IsHostText(result.host)) return expected;
   if (has_port) {
-    const auto number = ParseInteger(port, kPortsOrAny);
-    if (!number.ok()) return Expected(absl::StrCat("a port from ", ShowBounds(kPorts), " after the colon"));
-    if (*number == 0 && !IsLoopback(result.host))
-      return Expected("a fixed port, which all nodes know; port 0 is for localhost:0");
+    const auto number = ParseInteger(port, ports);
+    if (!number.ok()) return Expected(absl::StrCat("a port from ", ShowBounds(ports), " after the colon"));
     result.port = static_cast<uint16_t>(*number);
   }
   return result;
+}
+
+absl::StatusOr<HostPort> ForAllNodes(absl::StatusOr<HostPort> address) {
+  if (!address.ok() || !HasZone(address->host)) return address;
+  return Expected("an address that all nodes can use, without a zone (%)");
 }
 
 }  // namespace
@@ -197,15 +200,16 @@ absl::StatusOr<uint16_t> ParsePort(std::string_view text) {
   return static_cast<uint16_t>(*port);
 }
 
-absl::StatusOr<HostPort> ParseHostPort(std::string_view text) {
-  ASSIGN_OR_RETURN(HostPort address, SplitHostPort(text));
-  if (!HasZone(address.host)) return address;
-  return Expected("an address that all nodes can use, without a zone (%)");
+absl::StatusOr<uint16_t> ParsePortOrAny(std::string_view text) {
+  const auto port = ParseInteger(text, kPortsOrAny);
+  if (!port.ok()) return Expected("a port from " + ShowBounds(kPortsOrAny));
+  return static_cast<uint16_t>(*port);
 }
 
+absl::StatusOr<HostPort> ParseHostPort(std::string_view text) { return ForAllNodes(SplitHostPort(text)); }
+
 absl::StatusOr<HostPort> ParseCoordinator(std::string_view text) {
-  ASSIGN_OR_RETURN(HostPort address, ParseHostPort(text));
-  if (address.port == uint16_t{0}) return Expected("HOST or HOST:PORT, the port from " + ShowBounds(kPorts));
+  ASSIGN_OR_RETURN(HostPort address, ForAllNodes(SplitHostPort(text, kPorts)));
   if (!address.port) address.port = kDefaultRendezvousPort;
   return address;
 }

@@ -130,6 +130,7 @@ absl::StatusOr<NoticeChoice> ParseNotice(std::string_view text);  // "off", "gce
 absl::StatusOr<absl::Time> ParseDeadline(std::string_view text);  // "2026-11-21T16:00:00Z", seconds since 1970
 absl::StatusOr<SlotCount> ParseSlotCount(std::string_view text);
 absl::StatusOr<uint16_t> ParsePort(std::string_view text);
+absl::StatusOr<uint16_t> ParsePortOrAny(std::string_view text);
 absl::StatusOr<HostPort> ParseHostPort(std::string_view text);     // "[::1]:29400", "::1", "name", "name:0"
 absl::StatusOr<HostPort> ParseCoordinator(std::string_view text);  // the same; port 0 is refused
 // "29400", ":29400", "127.0.0.1", "[::1]:29400", "name:29400"; a name alone is refused, since it may be a typing

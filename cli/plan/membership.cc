@@ -14,19 +14,28 @@ using discovery::kSingleNode;
 using discovery::TraitsOf;
 
 constexpr char kThisMachine[] = "127.0.0.1";
+constexpr char kPortForOneNode[] =
+    "port 0 is any free port, which no other node knows; give a port, the same on all nodes";
 constexpr char kOuterLauncher[] =
     "LOCAL_RANK and TORCHELASTIC_RUN_ID are set: this is a worker of another launcher, which has this node's rank "
     "on the platform; give --standalone, or --rdzv-endpoint and --nnodes, for a separate job";
 
-bool IsStandalone(const MembershipSettings& s) {
-  if (IsOn(s.standalone)) return true;
-  return s.rdzv_endpoint && s.rdzv_endpoint->value.port == uint16_t{0};
+// Port 0 of this machine; for torchrun of any machine.
+bool HasFreePort(const HostPort& endpoint, bool as_torchrun) {
+  return endpoint.port == uint16_t{0} && (as_torchrun || IsLoopback(endpoint.host));
 }
 
-// The option or variable that sets the membership.
-std::string ExplicitSource(const MembershipSettings& s) {
-  if (IsOn(s.standalone)) return s.standalone->source;
-  return s.nnodes ? s.nnodes->source : s.rdzv_endpoint->source;
+bool IsStandalone(const MembershipSettings& s) {
+  if (IsOn(s.standalone)) return true;
+  return s.rdzv_endpoint && HasFreePort(s.rdzv_endpoint->value, s.as_torchrun);
+}
+
+// What sets the membership, if no platform does.
+std::string WhoSetsIt(const MembershipSettings& s) {
+  if (IsOn(s.standalone)) return s.standalone->source + " sets the membership";
+  if (s.nnodes) return s.nnodes->source + " sets the membership";
+  if (IsStandalone(s)) return s.rdzv_endpoint->source + " sets the membership";
+  return "without --nnodes torchrun runs a job of one node";
 }
 
 bool NamesPrimary(const MembershipSettings& s) { return s.master_addr || s.rdzv_endpoint; }
@@ -49,18 +58,17 @@ discovery::DiscoverOptions OptionsOf(const MembershipSettings& s) {
   if (s.nnodes) options.nnodes_source = absl::StrCat(s.nnodes->source, " ", s.nnodes->text);
   if (s.node_rank) options.node_rank = s.node_rank->value;
   options.primary_given = NamesPrimary(s);
-  options.alone_by_default = s.as_torchrun;
+  options.as_torchrun = s.as_torchrun;
   return options;
 }
 
-// Notes the platforms that are ignored because options set the membership.
+// Notes the platforms that are ignored because options, or torchrun's default, set the membership.
 Membership NotingIgnoredSources(Membership m, const MembershipSettings& s, const Environment& environment,
                                 const Machine& machine) {
   const std::vector<std::string> here = machine.sources_here(environment, OptionsOf(s));
   if (here.empty()) return m;
   m.platform = here.front();
-  m.ignored_sources =
-      absl::StrCat(ExplicitSource(s), " sets the membership; ignored: ", absl::StrJoin(here, ", "));
+  m.ignored_sources = absl::StrCat(WhoSetsIt(s), "; ignored: ", absl::StrJoin(here, ", "));
   return m;
 }
 
@@ -261,12 +269,12 @@ absl::Status CheckAlone(const MembershipSettings& s, const Environment& environm
 absl::StatusOr<Membership> Standalone(const MembershipSettings& s, const Machine& machine) {
   if (s.coordinator) return Fault(*s.coordinator, "cannot be used with --standalone");
   if (s.source && s.source->origin == Origin::kFlag) return Fault(*s.source, "cannot be used with --standalone");
-  if (s.nnodes && s.nnodes->value.max > 1) {
-    return Fault(*s.nnodes,
-                 absl::StrCat("cannot be used with ", s.rdzv_endpoint ? s.rdzv_endpoint->source : "--standalone",
-                              ", which means a single-node job"));
-  }
-  return SingleNode(s, machine, kFromOptions);
+  if (LeastNodes(s) <= 1) return SingleNode(s, machine, kFromOptions);
+  if (IsOn(s.standalone))
+    return Fault(*s.nnodes, "cannot be used with --standalone, which means a single-node job");
+  const auto& endpoint = *s.rdzv_endpoint;
+  return Fault(*s.nnodes, absl::StrCat("cannot be used with ", ShownWithValue(endpoint.source, endpoint.text),
+                                       ": ", kPortForOneNode));
 }
 
 // --include and --exclude without a hostfile are refused, since they would have no effect.
@@ -292,8 +300,11 @@ absl::StatusOr<Membership> WithoutPlatform(const MembershipSettings& s, const Ma
   if (s.nnodes) {
     return Fault(*s.nnodes, "needs --rdzv-endpoint or --master-addr: no platform names the primary");
   }
-  if (s.node_rank && s.node_rank->value > 0) return LacksCount(*s.node_rank);
-  return SingleNode(s, machine, NamesPrimary(s) ? kFromOptions : kSingleNode);
+  const bool has_rank = s.node_rank && s.node_rank->value > 0;
+  if (has_rank && !s.as_torchrun) return LacksCount(*s.node_rank);
+  Membership m = SingleNode(s, machine, NamesPrimary(s) ? kFromOptions : kSingleNode);
+  if (has_rank) m.view.warnings.push_back(NodeRankIsIgnored(*s.node_rank) + "; give --nnodes for several");
+  return m;
 }
 
 // Membership from options; in a numbered pod without --node-rank the pod's number is the rank, else each pod would
@@ -330,10 +341,8 @@ absl::Status RefuseSecondPrimary(const MembershipSettings& s, const std::string&
   return Fault(named, absl::StrCat("needs --nnodes, since the platform (", source, ") names a primary, too"));
 }
 
-}  // namespace
-
-absl::StatusOr<Membership> FindMembership(const MembershipSettings& s, const Environment& environment,
-                                          const Machine& machine) {
+absl::StatusOr<Membership> FindAnyPort(const MembershipSettings& s, const Environment& environment,
+                                       const Machine& machine) {
   if (IsStandalone(s)) {
     ASSIGN_OR_RETURN(Membership m, Standalone(s, machine));
     return NotingIgnoredSources(std::move(m), s, environment, machine);
@@ -350,8 +359,8 @@ absl::StatusOr<Membership> FindMembership(const MembershipSettings& s, const Env
   if (OnlyTorchrunVariables(s)) return FromTorchrunVariables(s, *std::move(view));
   if (view->source == kSingleNode) {
     ASSIGN_OR_RETURN(Membership m, WithoutPlatform(s, machine));
-    m.view.warnings = view->warnings;
-    return m;
+    m.view.warnings.insert(m.view.warnings.end(), view->warnings.begin(), view->warnings.end());
+    return s.as_torchrun ? NotingIgnoredSources(std::move(m), s, environment, machine) : m;
   }
   if (NamesPrimary(s) && !MayNamePrimary(s, *view)) {
     if (view->nnodes == 1) return WithoutPlatform(s, machine);
@@ -359,6 +368,18 @@ absl::StatusOr<Membership> FindMembership(const MembershipSettings& s, const Env
   }
   if (NamesPrimary(s)) SetPrimaryBeside(s, &*view);
   return FromPlatform(s, *std::move(view));
+}
+
+}  // namespace
+
+absl::StatusOr<Membership> FindMembership(const MembershipSettings& s, const Environment& environment,
+                                          const Machine& machine) {
+  ASSIGN_OR_RETURN(Membership m, FindAnyPort(s, environment, machine));
+  if (m.single_node || m.view.primary_port != 0) return m;
+  if (s.rdzv_endpoint && s.rdzv_endpoint->value.port == uint16_t{0})
+    return Fault(*s.rdzv_endpoint, kPortForOneNode);
+  if (s.master_port && s.master_port->value == 0) return Fault(*s.master_port, kPortForOneNode);
+  return m;
 }
 
 }  // namespace muster::cli

@@ -232,10 +232,16 @@ class Planner {
     return absl::OkStatus();
   }
 
+  // Under the name torchrun one worker is the default everywhere, unless an own option of muster names the source.
+  bool PlatformCountsSlots() const {
+    const MembershipSettings& s = settings_.membership;
+    return membership_.on_platform && (!s.as_torchrun || s.source);
+  }
+
   // The number of workers that an option gives, or else the platform; nullopt: neither.
   absl::StatusOr<Given<SlotCount>> SlotsGiven() const {
     const discovery::ClusterView& view = membership_.view;
-    if (settings_.workers.nproc_per_node || !membership_.on_platform || view.nproc.empty())
+    if (settings_.workers.nproc_per_node || !PlatformCountsSlots() || view.nproc.empty())
       return settings_.workers.nproc_per_node;
     const std::string& origin = view.nproc_source.empty() ? view.source : view.nproc_source;
     Setting<SlotCount> said = {{}, Origin::kPlatform, origin, view.nproc};
@@ -250,7 +256,7 @@ class Planner {
 
   absl::StatusOr<int> CountSlots(const Given<SlotCount>& given) {
     if (given && given->value.kind == SlotCount::kNumber) return given->value.number;
-    if (!given && !membership_.on_platform) return 1;
+    if (!given && !PlatformCountsSlots()) return 1;
     const absl::StatusOr<machine::WorkerCount> count = machine_.count_workers(given ? given->text : "");
     if (!count.ok()) {
       const std::string reason(AsStd(count.status().message()));
@@ -349,7 +355,8 @@ class Planner {
   absl::Status TakeTimes() {
     const TimeSettings& s = settings_.times;
     const auto ms = [](absl::Duration d) { return absl::ToInt64Milliseconds(d); };
-    config_->set_join_timeout_ms(ms(Pick("join-timeout", s.join_timeout)));
+    const auto [join_timeout, why_join] = DefaultJoinTimeout();
+    config_->set_join_timeout_ms(ms(Pick("join-timeout", s.join_timeout, join_timeout, why_join)));
     config_->set_last_call_ms(
         ms(Pick("last-call-timeout", s.last_call_timeout, membership_.on_platform ? kPlatformLastCall : kLastCall,
                 PlatformOr(kDefault))));
@@ -376,6 +383,14 @@ class Planner {
       return Fault(*s.reconnect_grace, "must be less than --lease " + muster::FormatDuration(lease));
     }
     return absl::OkStatus();
+  }
+
+  // The nodes of muster local start together, although they look like those of a platform.
+  std::pair<absl::Duration, std::string> DefaultJoinTimeout() const {
+    const absl::Duration of_platform = Platform().join_timeout;
+    if (of_platform == absl::ZeroDuration() || environment_.count(kRedrawsVariable) > 0)
+      return {kJoinTimeout, kDefault};
+    return {of_platform, Platform().label};
   }
 
   // How long to wait for lost nodes and a lost primary; shorter where the platform replaces none.
@@ -580,7 +595,6 @@ std::string SourceShown(const RunPlan& plan) {
 absl::StatusOr<RunPlan> Plan(const CommandLine& command_line, const Environment& environment,
                              const Machine& machine) {
   ASSIGN_OR_RETURN(Settings settings, ReadSettings(command_line, environment));
-  settings.membership.as_torchrun = command_line.as_torchrun;
   RunPlan plan;
   plan.settings = settings;
   plan.script = command_line.script;

@@ -20,6 +20,7 @@
 
 namespace muster::cli {
 
+inline constexpr absl::Duration kJoinTimeout = absl::Minutes(10);
 inline constexpr absl::Duration kRejoinTimeout = absl::Seconds(1800);
 inline constexpr absl::Duration kCoordinatorTimeout = absl::Seconds(900);
 // Both timeouts where the platform replaces no node, and waiting nodes hold their GPUs.

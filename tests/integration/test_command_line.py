@@ -27,8 +27,8 @@ WRONG = {
     "nnodes": ("two", "0", "3:2", "1:2:3", "-1", "1:", "100001"),
     "node-rank": COUNT,
     "master-addr": HOST,
-    "master-port": PORT,
-    "rdzv-endpoint": ("a b", "h:port", "h:65536", "h:0", "[::1", "[::1]1", "[h]:1", ":1"),
+    "master-port": tuple(value for value in PORT if value != "0"),
+    "rdzv-endpoint": ("a b", "h:port", "h:65536", "[::1", "[::1]1", "[h]:1", ":1"),
     "coordinator": ("a b", "h:port", "h:65536", "h:0", "[::1", "[::1]1", "[h]:1", ":1"),
     "rdzv-id": NONE,
     "pools": ("some",),
@@ -114,7 +114,7 @@ TEXT = {name for name, values in WRONG.items() if values == NONE} | {
 # torchrun ignores an empty value of these.
 EMPTY_IS_UNSAID = {"rdzv-endpoint", "rdzv-id", "rdzv-conf", "role", "log-dir", "local-addr", "local-ranks-filter",
                    "duplicate-stdout-filters", "duplicate-stderr-filters", "master-addr", "pass-local-rank"}
-# torchrun has no such option, so PET_ variables do not set them.
+# torchrun has no such option, or reads no variable for it, so PET_ variables do not set them.
 OURS_ALONE = {"coordinator", "host-socket", "restart-window", "restart-delay", "progress-file", "max-membership-changes",
               "exclude-after", "exclude-for", "preflight", "preflight-timeout", "gpu-release-timeout", "join-settle",
               "scale-up", "node-unit", "hang-timeout", "on-hang", "pools", "instance-groups", "source", "hostfile", "include", "exclude",
@@ -124,7 +124,7 @@ OURS_ALONE = {"coordinator", "host-socket", "restart-window", "restart-delay", "
               "retryable-exit-code", "log-format", "log-streams",
               "preemption-notice", "stop-before", "deadline", "python", "node-setup", "on-success", "on-failure",
               "hook-timeout", "token-file", "tls-cert", "tls-key", "tls-ca", "tls-name",
-              "hyperparameters-as-args", "pass-local-rank", "log-max-size", "report", "report-on"}
+              "numa-binding", "logs-specs", "print-completion", "hyperparameters-as-args", "pass-local-rank", "log-max-size", "report", "report-on"}
 
 WRONG_FOR_DEEPSPEED = {
     "hostfile": ("",),

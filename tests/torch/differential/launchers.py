@@ -40,12 +40,12 @@ class Node:
 
 
 class MusterProcess:
-    """`muster run` of the built binary."""
+    """The built binary, called by the name torchrun."""
 
     def __init__(self, arguments, environment, cwd, out, err, launch):
         arguments = ["--pass-local-rank", *arguments] if launch else arguments
         with open(out, "wb") as out_file, open(err, "wb") as err_file:
-            self._process = subprocess.Popen([str(BINARY), "run", *arguments], env=environment, cwd=cwd,
+            self._process = subprocess.Popen(["torchrun", *arguments], executable=BINARY, env=environment, cwd=cwd,
                                              stdin=subprocess.DEVNULL, stdout=out_file, stderr=err_file,
                                              start_new_session=True)
         self.pid = self._process.pid

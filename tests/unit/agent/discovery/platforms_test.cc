@@ -277,7 +277,7 @@ TEST(StatefulSet, APodOfAServiceIsNotSilentlyAlone) {
               AllOf(HasSubstr("MUSTER_NNODES is missing"), HasSubstr("--standalone")));
   EXPECT_FALSE(Fits(environment, files, 1)) << "--nnodes 1";
   DiscoverOptions torchrun;
-  torchrun.alone_by_default = true;
+  torchrun.as_torchrun = true;
   const absl::StatusOr<ClusterView> alone = DiscoverWith(environment, torchrun, files);
   ASSERT_TRUE(alone.ok()) << alone.status();
   EXPECT_EQ(alone->source, "single") << "torchrun's command line, whose default is one node";

@@ -29,79 +29,108 @@ FileProbe Files(std::map<std::string, FileState> files) {
   };
 }
 
-// A machine with every source of a Python at once; the tests remove them one by one.
+// A machine with every source of a Python at once; the tests remove them one by one. The environment of /conda was
+// left and is not on PATH; muster is called from a third one.
 struct Machine {
   Environment environment = {{"PYTHON_EXEC", "/exec/python"},
                              {"VIRTUAL_ENV", "/venv"},
                              {"CONDA_PREFIX", "/conda"},
-                             {"PATH", "/first:/second"}};
+                             {"PATH", "/first:/venv/bin:/second"}};
   InterpreterOptions options = {.python_flag = "/flag/python", .called_as = "/own/bin/muster"};
-  std::map<std::string, FileState> files = {{"/own/bin/python", kExecutable},
-                                            {"/venv/bin/python", kExecutable},
-                                            {"/conda/bin/python", kExecutable},
-                                            {"/first/python3", kExecutable},
-                                            {"/second/python", kExecutable}};
+  std::map<std::string, FileState> files = {{"/own/bin/muster", kExecutable},   {"/own/bin/python", kExecutable},
+                                            {"/own/pyvenv.cfg", kPlain},        {"/venv/bin/python", kExecutable},
+                                            {"/conda/bin/python", kExecutable}, {"/second/python", kExecutable}};
 
   Interpreter Choose() const { return ChooseInterpreter(environment, options, Files(files)); }
 };
 
-TEST(Interpreter, TheOrderIsExecFlagBesideVenvCondaPath) {
+Machine WithoutOptions() {
   Machine machine;
-  EXPECT_EQ(machine.Choose().path, "/exec/python");
   machine.environment.erase("PYTHON_EXEC");
+  machine.options.python_flag.clear();
+  return machine;
+}
+
+TEST(Interpreter, TheOrderIsFlagExecActiveCalledPathBeside) {
+  Machine machine;
   EXPECT_EQ(machine.Choose().path, "/flag/python");
   machine.options.python_flag.clear();
-  EXPECT_EQ(machine.Choose().path, "/own/bin/python");
-  machine.files.erase("/own/bin/python");
+  EXPECT_EQ(machine.Choose().path, "/exec/python");
+  machine.environment.erase("PYTHON_EXEC");
   EXPECT_EQ(machine.Choose().path, "/venv/bin/python");
   machine.environment.erase("VIRTUAL_ENV");
-  EXPECT_EQ(machine.Choose().path, "/conda/bin/python");
-  machine.environment.erase("CONDA_PREFIX");
-  EXPECT_EQ(machine.Choose().path, "/first/python3");
-  machine.files.erase("/first/python3");
+  EXPECT_EQ(machine.Choose().path, "/own/bin/python");
+  machine.files.erase("/own/pyvenv.cfg");
+  EXPECT_EQ(machine.Choose().path, "/venv/bin/python");
+  machine.files.erase("/venv/bin/python");
   EXPECT_EQ(machine.Choose().path, "/second/python");
   machine.files.erase("/second/python");
-  EXPECT_THAT(machine.Choose().path, IsEmpty());
+  EXPECT_EQ(machine.Choose().path, "/own/bin/python");
+  machine.files.erase("/own/bin/python");
+  EXPECT_THAT(machine.Choose().path, IsEmpty()) << "/conda is not active";
 }
 
 TEST(Interpreter, TheReasonIsOneSentenceWithThePath) {
   Machine machine;
-  EXPECT_EQ(machine.Choose().reason, "python is /exec/python: set by PYTHON_EXEC");
-  machine.environment.erase("PYTHON_EXEC");
   EXPECT_EQ(machine.Choose().reason, "python is /flag/python: set by --python");
   machine.options.python_flag.clear();
-  EXPECT_EQ(machine.Choose().reason, "python is /own/bin/python: it is in the same folder as muster");
-  machine.files.erase("/own/bin/python");
+  EXPECT_EQ(machine.Choose().reason, "python is /exec/python: set by PYTHON_EXEC");
+  machine.environment.erase("PYTHON_EXEC");
   EXPECT_EQ(machine.Choose().reason, "python is /venv/bin/python: $VIRTUAL_ENV is active");
+  machine.environment.erase("VIRTUAL_ENV");
+  EXPECT_EQ(machine.Choose().reason, "python is /own/bin/python: muster was called from its environment, /own");
+  machine.files.erase("/own/pyvenv.cfg");
+  EXPECT_EQ(machine.Choose().reason, "python is /venv/bin/python: it is the first on PATH");
+  machine.environment["PATH"] = "/none";
+  EXPECT_EQ(machine.Choose().reason, "python is /own/bin/python: it is in the same folder as muster");
 }
 
-TEST(Interpreter, CalledByNameItIgnoresTheBinarysFolder) {
-  Machine machine;
-  machine.environment.erase("PYTHON_EXEC");
-  machine.options = {.python_flag = "", .called_as = "muster"};
-  machine.files["python"] = kExecutable;
-  machine.files["./python"] = kExecutable;
-  EXPECT_EQ(machine.Choose().path, "/venv/bin/python");
-  machine.options.called_as = "./muster";
-  EXPECT_EQ(machine.Choose().path, "./python");
-  machine.options.called_as = "/muster";
-  machine.files["/python3"] = kExecutable;
-  EXPECT_EQ(machine.Choose().path, "/python3");
+TEST(Interpreter, OnlyTheEnvironmentOfTheShellsPythonIsActive) {
+  Machine machine = WithoutOptions();
+  machine.files.erase("/own/pyvenv.cfg");
+  machine.environment["PATH"] = "/second:/venv/bin:/conda/bin";
+  EXPECT_EQ(machine.Choose().reason, "python is /second/python: it is the first on PATH");
+  machine.environment["PATH"] = "/conda//bin/:/venv/bin";
+  machine.files["/conda//bin/python"] = kExecutable;
+  EXPECT_EQ(machine.Choose().reason, "python is /conda//bin/python: $CONDA_PREFIX is active");
+}
+
+TEST(Interpreter, CalledByNameMusterIsFoundOnPath) {
+  Machine machine = WithoutOptions();
+  machine.environment = {{"PATH", "/second:/own/bin"}};
+  machine.options.called_as = "muster";
+  EXPECT_EQ(machine.Choose().path, "/own/bin/python");
+  machine.files["/second/muster"] = kExecutable;
+  EXPECT_EQ(machine.Choose().path, "/second/python");
+}
+
+TEST(Interpreter, ARelativePathHasItsEnvironmentAboveIt) {
+  const std::pair<const char*, const char*> calls[] = {{"./muster", ".."},
+                                                       {"bin/muster", "."},
+                                                       {"../env/bin/muster", "../env"},
+                                                       {"a/../muster", ".."},
+                                                       {"/muster", "/"}};
+  for (const auto& [called_as, above] : calls) {
+    Machine machine = WithoutOptions();
+    machine.environment.clear();
+    machine.options.called_as = called_as;
+    const std::string python = std::string(called_as).substr(0, std::string(called_as).rfind('/')) + "/python";
+    const std::string mark = above == std::string("/") ? "/conda-meta" : std::string(above) + "/conda-meta";
+    machine.files = {{python, kExecutable}, {mark, kDirectory}};
+    EXPECT_EQ(machine.Choose().reason,
+              "python is " + python + ": muster was called from its environment, " + above);
+  }
 }
 
 TEST(Interpreter, InOneDirectoryPythonComesBeforePython3) {
-  Machine machine;
-  machine.environment.erase("PYTHON_EXEC");
-  machine.options.python_flag.clear();
-  machine.files["/own/bin/python3"] = kExecutable;
-  EXPECT_EQ(machine.Choose().path, "/own/bin/python");
+  Machine machine = WithoutOptions();
+  machine.files["/venv/bin/python3"] = kExecutable;
+  EXPECT_EQ(machine.Choose().path, "/venv/bin/python");
 }
 
 TEST(Interpreter, UnusableCandidatesAreSkipped) {
-  Machine machine;
-  machine.environment.erase("PYTHON_EXEC");
-  machine.options.python_flag.clear();
-  machine.files["/own/bin/python"] = kPlain;
+  Machine machine = WithoutOptions();
+  machine.files["/first/python"] = kPlain;
   machine.files["/venv/bin/python"] = kDirectory;
   machine.files["/venv/bin/python3"] = kExecutable;
   EXPECT_EQ(machine.Choose().path, "/venv/bin/python3");

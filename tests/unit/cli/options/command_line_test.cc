@@ -91,10 +91,31 @@ INSTANTIATE_TEST_SUITE_P(
         Row{{"--max-node", "2", "t.py"}, {{"max-node-losses", "2"}}, "t.py", {}},
         Row{{"-r", "1", "-t=2", "t.py", "-r"}, {{"redirects", "1"}, {"tee", "2"}}, "t.py", {"-r"}},
         Row{{"-r0:1,1:2", "-t3", "t.py"}, {{"redirects", "0:1,1:2"}, {"tee", "3"}}, "t.py", {}},
+        Row{{"-mr3", "pkg.mod"}, {{"module", "true"}, {"redirects", "3"}}, "pkg.mod", {}},
+        Row{{"-mt", "3", "pkg.mod"}, {{"module", "true"}, {"tee", "3"}}, "pkg.mod", {}},
         Row{{"--pass-local-rank", "t.py"}, {{"pass-local-rank", ""}}, "t.py", {}},
         Row{{"--pass-local-rank=local_rank", "t.py"}, {{"pass-local-rank", "local_rank"}}, "t.py", {}},
         Row{{"--node-rank", "-1", "t.py"}, {{"node-rank", "-1"}}, "t.py", {}},
         Row{{"t.py", "--unknown=1", "-x", "-3"}, {}, "t.py", {"--unknown=1", "-x", "-3"}}));
+
+// As Python's argparse from 3.8 to 3.13 does.
+TEST(CommandLineTest, TorchrunLosesADoubleDashAfterTheScript) {
+  const std::tuple<Words, Words, Words> rows[] = {
+      // The line; the script's arguments under torchrun, and under muster run.
+      {{"t.py", "--", "--depth=20"}, {"--depth=20"}, {"--", "--depth=20"}},
+      {{"-m", "pkg.mod", "--", "-m"}, {"-m"}, {"--", "-m"}},
+      {{"t.py", "--"}, {}, {"--"}},
+      {{"t.py", "--", "--", "x"}, {"--", "x"}, {"--", "--", "x"}},
+      {{"t.py", "a", "--", "x"}, {"a", "--", "x"}, {"a", "--", "x"}},
+      {{"--", "t.py", "--", "x"}, {"--", "x"}, {"--", "x"}},
+  };
+  for (const auto& [words, torchrun, run] : rows) {
+    const absl::StatusOr<CommandLine> line = ParseCommandLine(RunOptions(), words, kTorchrun);
+    ASSERT_TRUE(line.ok()) << line.status();
+    EXPECT_EQ(line->script_arguments, torchrun) << absl::StrJoin(words, " ");
+    EXPECT_EQ(Parsed(words).script_arguments, run) << absl::StrJoin(words, " ");
+  }
+}
 
 // As an abbreviation of --token-file it would be shown as a file that cannot be read.
 TEST(CommandLineTest, ATokenItselfIsRefusedAndNotShown) {

@@ -5,6 +5,7 @@
 #include "absl/strings/str_replace.h"
 #include "base/status_macros.h"
 #include "cli/options/exit_codes.h"
+#include "cli/plan/line_prefix.h"
 #include "tests/unit/cli/plan/plan_fixture.h"
 
 namespace muster::cli {
@@ -302,6 +303,18 @@ TEST(PlanTest, AnElasticPytorchJobHasItsRange) {
   EXPECT_EQ(plan.config.min_nodes(), 2);
   EXPECT_EQ(plan.config.max_nodes(), 4);
   EXPECT_FALSE(plan.config.has_place());
+}
+
+TEST(PlanTest, VertexReplicasWaitLongerForEachOther) {
+  const auto minutes = [](const RunPlan& plan) { return plan.config.join_timeout_ms() / 60'000; };
+  const Environment replica = {{"CLUSTER_SPEC", kThreeNodes}};
+  EXPECT_EQ(minutes(Planned({}, replica)), 45);
+  EXPECT_EQ(Line(Planned({}, replica), "join-timeout").origin, "Vertex AI");
+  EXPECT_EQ(minutes(Planned({"--nnodes=2", "--rdzv-endpoint=a"}, replica)), 45) << "they are still on Vertex AI";
+  EXPECT_EQ(minutes(Planned({"--join-timeout=5m"}, replica)), 5);
+  EXPECT_EQ(minutes(Planned({"--rdzv-conf=join_timeout=300"}, replica)), 5);
+  EXPECT_EQ(minutes(Planned({}, {{"CLUSTER_SPEC", kThreeNodes}, {kRedrawsVariable, "0"}})), 10) << "muster local";
+  EXPECT_EQ(minutes(Planned({})), 10);
 }
 
 TEST(PlanTest, SlurmHasShorterTimeouts) {

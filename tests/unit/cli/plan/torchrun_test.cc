@@ -116,6 +116,39 @@ TEST(TorchVariables, RankBelowTheCommandLine) {
   EXPECT_EQ(Read({"--log-line-prefix-template", "x", "t.py"}, environment)->output.line_prefix->value, "x");
 }
 
+TEST(RendezvousConf, TimeoutIsNoLimitOfADynamicBackend) {
+  for (const char* backend : {"c10d", "etcd-v2"}) {
+    const auto s = Read({"--rdzv-backend", backend, "--rdzv-conf", "timeout=5,join_timeout=60", "t.py"});
+    EXPECT_EQ(s->times.join_timeout->value, absl::Seconds(60)) << backend;
+    EXPECT_THAT(s->notes, testing::Contains("--rdzv-conf: keys without effect: timeout")) << backend;
+  }
+  EXPECT_EQ(Read({"--rdzv-backend=static", "--rdzv-conf=timeout=5", "t.py"})->times.join_timeout->value,
+            absl::Seconds(5));
+}
+
+TEST(TorchVariables, MayHaveBlanksAndNewlinesAroundThem) {
+  const auto s = Read({"--max-restarts", " 2", "t.py"}, {{"PET_NNODES", " 2\n"},
+                                                         {"PET_NPROC_PER_NODE", "gpu\n"},
+                                                         {"PET_RDZV_ENDPOINT", "\thead:29400 \r\n"},
+                                                         {"PET_MODULE", " 1 "},
+                                                         {"PET_ROLE", " \n"},
+                                                         {"PET_LOG_LINE_PREFIX_TEMPLATE", "${rank} "}});
+  ASSERT_TRUE(s.ok()) << s.status();
+  EXPECT_EQ(s->membership.nnodes->value.max, 2);
+  EXPECT_EQ(s->workers.nproc_per_node->value.kind, SlotCount::kGpu);
+  EXPECT_EQ(s->membership.rdzv_endpoint->value.host, "head");
+  EXPECT_EQ(s->restarts.max_restarts->value, 2);
+  EXPECT_TRUE(s->program.module->value);
+  EXPECT_EQ(s->workers.role->value, "default") << "nothing but blanks counts as not set";
+  EXPECT_EQ(s->output.line_prefix->value, "${rank} ") << "its blanks are part of it";
+}
+
+TEST(TorchVariables, OptionsWithoutAVariableAreNotReadFromOne) {
+  const auto s = Read({"t.py"}, {{"PET_NUMA_BINDING", "moon"}, {"PET_LOGS_SPECS", "x"}});
+  ASSERT_TRUE(s.ok()) << s.status();
+  EXPECT_FALSE(s->workers.numa_binding.has_value());
+}
+
 TEST(PythonCode, IsRefusedWithTheReason) {
   EXPECT_THAT(std::string(AsStd(Read({"--logs-specs", "x", "t.py"}).status().message())),
               HasSubstr("--logs-specs x: names a Python class"));
@@ -159,6 +192,14 @@ TEST(LauncherInside, RecognizesTorchsLaunchersAsModules) {
   EXPECT_EQ(
       Instead({"python", "-m", "torch.distributed.launch", "--nnodes", "1", "--use_env", "x.py", "--use-env"}),
       "muster run --nnodes 1 x.py --use-env");
+}
+
+TEST(LauncherInside, PassesNoDashesOnThatTorchrunLoses) {
+  EXPECT_EQ(Instead({"torchrun", "--nnodes=1", "-m", "pkg.train", "--", "--depth=20"}),
+            "muster run --nnodes=1 -m pkg.train --depth=20");
+  EXPECT_EQ(Instead({"python", "-m", "torch.distributed.run", "x.py", "--", "-a"}), "muster run x.py -a");
+  EXPECT_EQ(Instead({"torchrun", "x.py", "a", "--", "-a"}), "muster run x.py a -- -a");
+  EXPECT_EQ(Instead({"torchrun", "x.py", "--", "--", "-a"}), "muster run x.py -- -a");
 }
 
 TEST(LauncherInside, IgnoresFilesOfThatName) {
