@@ -13,7 +13,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -37,7 +36,6 @@
 #include "base/proc/process_setup.h"
 #include "base/sidecar.h"
 #include "base/status_macros.h"
-#include "base/thread.h"
 #include "base/tokens.h"
 #include "rendezvous/transport/address.h"
 #include "rendezvous/transport/channel_options.h"
@@ -129,8 +127,8 @@ class AgentProcess {
   rendezvous::SessionEvents Events();
 
   // Effects.
-  void Do(const FindPrimary&);
   void Do(const ClaimPort&);
+  void Do(const FreePort&);
   void Do(const TakeRole& role);
   void Do(const SendToCoordinator& send);
   void Do(const SendToHost& send);
@@ -161,7 +159,6 @@ class AgentProcess {
   const pid_t first_parent_ = getppid();
   std::unique_ptr<HostEnder> ender_;
   std::unique_ptr<NoticeWatch> notice_watch_;
-  std::thread resolver_;
 
   std::optional<rendezvous::CredentialWatch> credentials_;  // made by Begin()
   std::unique_ptr<LocalCoordinator> coordinator_;           // made by Begin(); outlives the session
@@ -196,7 +193,6 @@ AgentProcess::~AgentProcess() {
       return true;
     });
   }
-  if (resolver_.joinable()) resolver_.join();  // ends within rendezvous::kResolveLimit
   ender_.reset();
   session_.reset();
   coordinator_.reset();
@@ -287,7 +283,7 @@ bool AgentProcess::Begin(const v1::HostStatus& first) {
   config_ = host_.config();
   UpdateLogContext(host_.memory().last());
   if (!TakeCredentials()) return false;
-  coordinator_ = std::make_unique<LocalCoordinator>(&loop_, host_, credentials_->credentials(),
+  coordinator_ = std::make_unique<LocalCoordinator>(&loop_, host_, start_.sockets, credentials_->credentials(),
                                                     [this](const std::string& peer) { OnMemberAttached(peer); });
   const absl::Status enough = config_.single_node() ? absl::OkStatus() : rendezvous::CheckThreadsForGrpc();
   if (!enough.ok()) {
@@ -320,33 +316,22 @@ bool AgentProcess::TakeCredentials() {
   return true;
 }
 
-// Resolving a name may take seconds, which the loop must not wait for.
-void AgentProcess::Do(const FindPrimary&) {
-  absl::StatusOr<std::thread> resolver = StartThread([this, host = config_.primary().host()] {
-    const absl::StatusOr<bool> local = rendezvous::IsLocalAddress(host);
-    loop_.Post([this, is_local = local.ok() && *local] { driver_.Feed(&AgentCore::OnPrimaryFound, is_local); });
-  });
-  if (resolver.ok()) {
-    resolver_ = *std::move(resolver);
-  } else {
-    Log(Severity::kError, "agent", AsStd(resolver.status().message()));
-    Do(ExitAgent{kExitFault, "no thread to resolve the primary's name"});
-  }
-}
-
 void AgentProcess::Do(const ClaimPort&) {
-  rendezvous::SanitizeGrpcEnvironment();
   const bool used_by_other = !coordinator_->ClaimPort();
   driver_.Feed(&AgentCore::OnPortClaimed, used_by_other);
 }
 
+void AgentProcess::Do(const FreePort&) { coordinator_->Withdraw(); }
+
 void AgentProcess::Do(const TakeRole& role) {
-  if (!config_.single_node()) {
+  const bool is_first = session_ == nullptr;
+  // The session of a member has called: it ends when that call is over.
+  loop_.Post([before = std::shared_ptr<rendezvous::Session>(std::move(session_))] {});
+  if (is_first && !config_.single_node()) {
     rendezvous::SanitizeGrpcEnvironment();
     rendezvous::SetGrpcLogSink([](const std::string& line) { Log(Severity::kDebug, "agent", line); });
   }
   if (role.serves) {
-    rendezvous::RaiseDescriptorLimit();
     session_ = std::make_unique<LocalSession>(&loop_, coordinator_->Serve(),
                                               rendezvous::FirstLocalAddress(config_), Events());
   } else {
@@ -359,6 +344,7 @@ void AgentProcess::Do(const TakeRole& role) {
                                          .reached_before = role.was_in_job},
         &loop_, Events());
   }
+  if (!is_first) return;
   CheckLocalAddress();
   WatchNotice();
   loop_.Post([this] { Tick(); });
@@ -384,16 +370,15 @@ void AgentProcess::WatchNotice() {
 
 rendezvous::SessionEvents AgentProcess::Events() {
   return {
-      .on_connected =
-          [this](const std::string& address) {
-            coordinator_->OnConnected();
-            driver_.Feed(&AgentCore::OnConnected, address);
-          },
+      .on_connected = [this](const std::string& address) { driver_.Feed(&AgentCore::OnConnected, address); },
       .on_directive = [this](const v1::Directive& directive) { driver_.Feed(&AgentCore::OnDirective, directive); },
       .on_disconnected =
           [this](const std::string& why, int refused) {
-            const auto next = coordinator_->AfterFailure(why, refused);
+            const rendezvous::OwnPort port = session_->own_port();
+            const auto next = coordinator_->AfterFailure(why, refused, port);
             driver_.Feed(&AgentCore::OnDisconnected, next.why, next.exit_code);
+            driver_.Feed(&AgentCore::OnUnanswered, port != rendezvous::OwnPort::kNone,
+                         port == rendezvous::OwnPort::kFree);
           },
       .on_closed =
           [this] {
@@ -406,6 +391,7 @@ rendezvous::SessionEvents AgentProcess::Events() {
 // round is made with the offer sent here.
 void AgentProcess::OnMemberAttached(const std::string& peer) {
   coordinator_->OnMemberAttached();
+  loop_.Post([this] { driver_.Feed(&AgentCore::OnReached); });  // the coordinator is busy
   const std::string address = rendezvous::LocalAddressTowards(peer);
   driver_.Feed(&AgentCore::OnLocalAddress, address);
 }
@@ -430,6 +416,7 @@ void AgentProcess::Do(const Disconnect&) {
 
 void AgentProcess::Do(const EndHost& end) {
   if (ender_ != nullptr) return;
+  coordinator_->GiveUpPort();  // first: ending processes may take long, and the next host may have started
   DeadHosts host{.ids = {host_.host_id()}, .start = host_start_};
   for (const v1::Worker& worker : end.workers) {
     host.sessions.push_back({.pid = worker.pid(), .start = worker.start_ticks()});
@@ -458,6 +445,7 @@ void AgentProcess::Do(const ExitAgent& exit) {
   exit_code_ = exit.exit_code;
   if (exit.at_once) return loop_.Stop();
   Log(Severity::kDebug, "agent", "exits: " + exit.reason);
+  if (exit_sent_) coordinator_->GiveUpPort();
   exit_deadline_ = EventLoop::Now() + kFinalSendLimit;
   if (session_ == nullptr) closed_ = true;
   if (!disconnecting_) Do(Disconnect{});

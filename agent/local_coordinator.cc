@@ -1,7 +1,10 @@
 #include "agent/local_coordinator.h"
 
+#include <unistd.h>
+
 #include <utility>
 
+#include "agent/core/agent_core.h"
 #include "base/console/log.h"
 #include "rendezvous/transport/port_holder.h"
 #include "rendezvous/transport/process_start.h"
@@ -11,16 +14,36 @@
 namespace muster::agent {
 
 LocalCoordinator::LocalCoordinator(EventLoop* loop, const v1::HostStatus& first,
+                                   const rendezvous::InheritedSockets& sockets,
                                    std::shared_ptr<const rendezvous::LiveCredentials> credentials,
                                    std::function<void(const std::string& peer)> member_attached)
     : loop_(loop),
       config_(first.config()),
       host_id_(first.host_id()),
+      sockets_(sockets),
       credentials_(std::move(credentials)),
       has_met_others_(first.memory().epoch().number() > 0),
-      member_attached_(std::move(member_attached)) {}
+      member_attached_(std::move(member_attached)) {
+  // The agent before this one may have died before its host had stored that it serves.
+  if (!first.memory().served()) rendezvous::StopListening(sockets_);
+}
+
+LocalCoordinator::~LocalCoordinator() { CloseSockets(); }
+
+void LocalCoordinator::CloseSockets() {
+  for (int* const fd : {&sockets_.ipv4, &sockets_.ipv6}) {
+    if (*fd >= 0) close(std::exchange(*fd, -1));
+  }
+}
+
+void LocalCoordinator::GiveUpPort() {
+  if (service_ != nullptr) service_->StopListening();
+  rendezvous::StopListening(sockets_);
+  CloseSockets();
+}
 
 void LocalCoordinator::MakeService() {
+  rendezvous::RaiseDescriptorLimit();  // before the gate counts how many strangers it may let in
   service_ = std::make_unique<rendezvous::CoordinatorService>(
       rendezvous::OptionsFrom(config_), rendezvous::Entropy(),
       rendezvous::CoordinatorService::Callbacks{
@@ -31,27 +54,41 @@ void LocalCoordinator::MakeService() {
 }
 
 absl::Status LocalCoordinator::TryToListen() {
-  absl::Status status = service_->Listen(rendezvous::ServerOptionsFrom(config_, credentials_, host_id_));
+  rendezvous::ServerOptions options = rendezvous::ServerOptionsFrom(config_, credentials_, host_id_);
+  options.inherited = sockets_;
+  absl::Status status = service_->Listen(options);
   listens_ = status.ok();
-  if (!listens_ || has_met_others_) return status;
-  for (const Note& note : rendezvous::ServingNotes(config_)) Log("agent", note);
+  if (listens_ && serves_) SayWhoIsLetIn();
   return status;
+}
+
+void LocalCoordinator::SayWhoIsLetIn() {
+  if (has_met_others_) return;
+  for (const Note& note : rendezvous::ServingNotes(config_)) Log("agent", note);
 }
 
 bool LocalCoordinator::ClaimPort() {
   MakeService();
-  port_used_by_other_ = absl::IsUnavailable(TryToListen());
-  if (port_used_by_other_) service_.reset();
-  return !port_used_by_other_;
+  const bool used_by_other = absl::IsUnavailable(TryToListen());
+  if (used_by_other) service_.reset();
+  return !used_by_other;
+}
+
+void LocalCoordinator::Withdraw() {
+  service_.reset();
+  rendezvous::StopListening(sockets_);
+  listens_ = false;
 }
 
 rendezvous::CoordinatorService* LocalCoordinator::Serve() {
   if (service_ == nullptr) MakeService();
+  serves_ = true;
+  if (listens_) SayWhoIsLetIn();
   return service_.get();
 }
 
 std::optional<LocalCoordinator::Next> LocalCoordinator::Listen(bool has_served) {
-  if (service_ == nullptr || config_.single_node() || listens_) return std::nullopt;
+  if (!serves_ || config_.single_node() || listens_) return std::nullopt;
   const absl::Status status = TryToListen();
   if (listens_) {
     CheckAddress();
@@ -63,8 +100,9 @@ std::optional<LocalCoordinator::Next> LocalCoordinator::Listen(bool has_served) 
                                {.has_served = has_served, .lease = rendezvous::LeaseOf(config_), .port = Port()});
 }
 
-LocalCoordinator::Next LocalCoordinator::AfterFailure(const std::string& why, int refused) {
-  if (!port_used_by_other_ || refused != 0) return {why, refused};
+LocalCoordinator::Next LocalCoordinator::AfterFailure(const std::string& why, int refused,
+                                                      rendezvous::OwnPort port) {
+  if (!MayServe(config_) || port != rendezvous::OwnPort::kUsed || refused != 0) return {why, refused};
   const BootTime now = EventLoop::Now();
   rendezvous::RefreshPortHolder(now, Port(), &port_retry_);
   return port_retry_.OnNoCoordinator(now, why, rendezvous::IsOtherProgram(why));
@@ -85,7 +123,7 @@ void LocalCoordinator::OnMemberAttached() {
 }
 
 void LocalCoordinator::Tick() {
-  if (service_ != nullptr && (listens_ || config_.single_node())) service_->Tick();
+  if (serves_ && (listens_ || config_.single_node())) service_->Tick();
 }
 
 }  // namespace muster::agent

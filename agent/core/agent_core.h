@@ -37,11 +37,11 @@ inline constexpr absl::Duration kLinger = absl::Milliseconds(250);  // of the pr
 
 // Effects.
 
-// Find out whether the primary's address is one of this machine's. Answered by OnPrimaryFound.
-struct FindPrimary {};
 // Listen on the primary's port, which only one process of this machine can do. Answered by OnPortClaimed.
 struct ClaimPort {};
-// Prepare the session to the coordinator, which is in this process if it serves. Comes before the first Connect.
+struct FreePort {};  // listen no more
+// Prepare the session to the coordinator, which is in this process if it serves. Comes before the first Connect,
+// and once more when a member becomes the primary.
 struct TakeRole {
   bool serves = false;
   bool was_in_job = false;  // this node has reached the job's coordinator before, perhaps by an earlier agent
@@ -70,9 +70,12 @@ struct ExitAgent {
   std::string reason;
   bool at_once = false;  // like a kill: no message is waited for
 };
-using Effect = std::variant<FindPrimary, ClaimPort, TakeRole, SendToCoordinator, SendToHost, Connect, Disconnect,
+using Effect = std::variant<ClaimPort, FreePort, TakeRole, SendToCoordinator, SendToHost, Connect, Disconnect,
                             EndHost, Probe, ExitAgent, Note>;
 using Effects = std::vector<Effect>;
+
+// Whether a node finds out by itself that it is the primary.
+bool MayServe(const v1::NodeConfig& config);
 
 // "the coordinator" where it stands alone, else "the primary": what people call it in messages.
 const char* TitleOfCoordinator(const v1::NodeConfig& config);
@@ -86,11 +89,14 @@ class AgentCore {
   // entropy: for the jitter of reconnects.
   explicit AgentCore(uint64_t entropy) : delays_(entropy) {}
 
-  // The first status brings the configuration and the memory of the previous agent. It settles whether this
-  // process serves as the primary's (TakeRole), for SERVES_IF_LOCAL after the two answers below.
+  // The first status brings the configuration and the memory of the previous agent, and with them the role.
   void OnHostStatus(BootTime now, const v1::HostStatus& status, Effects* out);
-  void OnPrimaryFound(BootTime now, bool local, Effects* out);  // false, too, if the address cannot be looked up
+  // After an OnDisconnected of an attempt that has reached no coordinator. is_here: it has led to an address of
+  // this machine; port_is_free: and nobody listens there.
+  void OnUnanswered(BootTime now, bool is_here, bool port_is_free, Effects* out);
   void OnPortClaimed(BootTime now, bool used_by_other, Effects* out);
+  // The coordinator in this process, which listens, has let a node in.
+  void OnReached(BootTime now, Effects* out);
   // The link to the host closed. Before this agent has a role, it exits: it has started nothing. If the host died,
   // its pidfd fires within moments, before or after. If the host lives, a newer agent has taken over.
   void OnHostLinkClosed(BootTime now, Effects* out);
@@ -131,6 +137,8 @@ class AgentCore {
   // agent_core.cc: events, and the host's directive.
   void ChooseRole(BootTime now, Effects* out);
   void BeginRole(BootTime now, bool serves, Effects* out);
+  void Serve(BootTime now, Effects* out);  // a member becomes the primary
+  void WithdrawCandidate(Effects* out);
   void UseHostStatus(BootTime now, Effects* out);
   bool IsNewer(const v1::Directive& directive) const;
   void OnOtherProtocol(BootTime now, uint32_t protocol, Effects* out);
@@ -177,8 +185,9 @@ class AgentCore {
   void DescribeRound(BootTime now, v1::AgentStatus* status) const;
   std::string Digest(v1::AgentStatus status) const;
 
-  bool has_config_ = false;
-  bool configured_ = false;  // and has its role
+  bool configured_ = false;
+  bool owns_address_ = false;  // as the newest attempt has shown, the primary's address is this machine's
+  bool is_candidate_ = false;  // listens, and serves once the primary's address has led somebody here
   bool finished_ = false;
   v1::NodeConfig config_;
   v1::HostStatus host_;  // the newest

@@ -1,12 +1,13 @@
 """Each node in its own network namespace: late names, and cuts in one direction or both."""
 import os
+import signal
 import subprocess
 import sys
 import unittest
 
 import cluster
-from cluster import ClusterTest, wait_until
-from network import NETNS_FILES, Network, can_make_namespaces
+from cluster import ClusterTest, kill, stop, wait_until
+from network import FORWARDER, NETNS_FILES, Network, can_make_namespaces
 
 PORT = 2222
 
@@ -62,6 +63,18 @@ class LateNames(InNamespaces):
         job = self.job(nodes=2, named=True, options=())
         job.environment["TRAINING_WORKERPOOL0_0_SERVICE_HOST"] = self.network.address(0)
         job.start_all()
+        job.wait_for_round(0)
+        job.open_gate()
+        self.assertEqual({0: 0, 1: 0}, job.exit_codes())
+
+    def test_a_late_name_makes_its_owner_the_primary(self):
+        job = self.job(nodes=2, named=True,
+                       options=["--nnodes", "2", "--rdzv-endpoint", f"{Network.name(0)}:{PORT}", "--rdzv-id", "late"])
+        job.start_all([1, 0])
+        for place in (0, 1):
+            wait_until(f"place {place} waits for a name", lambda: job.nodes[place].said(r"waiting.*workerpool0-0.*name"))
+        for place in (1, 0):
+            self.network.learn(place)
         job.wait_for_round(0)
         job.open_gate()
         self.assertEqual({0: 0, 1: 0}, job.exit_codes())
@@ -130,6 +143,60 @@ class NameServers(InNamespaces):
         self.assertEqual(69, done.returncode, done.stdout + done.stderr)
         self.assertIn("no name server answers", done.stdout)
         self.assertNotEqual(b"", asked.read_bytes())
+
+
+class Endpoint(InNamespaces):
+    """The endpoint is not node 0's address."""
+
+    def endpoint(self, place):
+        return ["--nnodes", "2", "--rdzv-endpoint", f"{Network.address(place)}:{PORT}", "--rdzv-id", "elsewhere"]
+
+    def check(self, job, node_ranks):
+        for place, rank in enumerate(node_ranks):
+            job.start(place, options=["--node-rank", str(rank)])
+        starts = job.wait_for_round(0)
+        job.open_gate()
+        self.assertEqual({0: 0, 1: 0}, job.exit_codes())
+        return [starts[rank]["place"] for rank in range(4)]
+
+    def test_the_owner_of_the_endpoint_serves(self):
+        job = self.job(nodes=2, options=self.endpoint(1))
+        self.assertEqual([0, 0, 1, 1], self.check(job, (0, 1)))
+
+    def test_node_0_serves_behind_a_load_balancer(self):
+        job = self.job(nodes=2, reduction_server=True, options=self.endpoint(2))
+        forwarder = subprocess.Popen([*self.network.prefix(2), sys.executable, "-c", FORWARDER, Network.address(2),
+                                      str(PORT), Network.address(0)], stdout=subprocess.PIPE,
+                                     env={**os.environ, cluster.TOKEN: job.token})
+        self.addCleanup(forwarder.stdout.close)
+        job.after_end.append(forwarder.wait)
+        self.assertEqual(b"ready\n", forwarder.stdout.readline())
+        self.assertEqual([0, 0, 1, 1], self.check(job, (0, 1)))
+        self.assertTrue(job.nodes[0].said("is no address of this machine"))
+
+
+class WithoutRanks(InNamespaces):
+    """Whoever has the address of --rdzv-endpoint is the primary."""
+
+    def running(self):
+        job = self.job(options=["--nnodes", "3", "--rdzv-endpoint", f"{Network.address(0)}:{PORT}", "--rdzv-id", "owner"])
+        job.start_all()
+        job.wait_for_round(0)
+        return job
+
+    def test_a_primary_that_is_back_at_once_serves_again(self):
+        job = self.running()
+        host, agent = job.nodes[0].host(), job.nodes[0].agent()
+        stop(agent)  # it has the port for longer than the new host takes to start
+        kill(host)
+        job.nodes[0].exit_code()
+        job.start(0)
+        wait_until("the new node finds the port taken", lambda: job.nodes[0].said("waiting"))
+        kill(agent, signal.SIGCONT)
+        job.wait_for_round(1)
+        job.open_gate()
+        self.assertEqual({0: 0, 1: 0, 2: 0}, job.exit_codes())
+        self.assert_rounds_do_not_overlap(job)
 
 
 class Cuts(InNamespaces):

@@ -45,14 +45,8 @@ void AgentShell::Tick(AgentProcess* agent) {
 }
 
 void AgentShell::CarryOut(AgentProcess* agent, const agent::Effect& effect) {
-  // Whether the primary's address is this machine's. No other process takes the port.
-  if (std::holds_alternative<agent::FindPrimary>(effect)) {
-    execution_->DeliverAfter(LookupTime(), agent,
-                             [agent] { agent->Feed(&agent::AgentCore::OnPrimaryFound, agent->host->place == 0); });
-    return;
-  }
   if (std::holds_alternative<agent::ClaimPort>(effect)) {
-    return agent->Feed(&agent::AgentCore::OnPortClaimed, false);
+    return agent->Feed(&agent::AgentCore::OnPortClaimed, HolderOfPort(*agent).has_value());
   }
   if (const auto* e = std::get_if<agent::SendToCoordinator>(&effect)) {
     if (agent->session != nullptr) network_->SendUp(agent->session, e->status);
@@ -89,12 +83,6 @@ void AgentShell::SendToHost(AgentProcess* agent, const v1::HostDirective& to_hos
   });
 }
 
-Micros AgentShell::LookupTime() {
-  const Micros lookup = scenario_.detours.name_lookup;
-  const bool slow = lookup > 0 && !env_->healed();
-  return slow ? env_->prng().Between(lookup * 3 / 4, lookup) : kMillisecond;
-}
-
 void AgentShell::ExitAgent(AgentProcess* agent, const std::string& why) {
   env_->Note("agent", absl::StrCat(agent->name, " ", why));
   deaths_->KillAgent(agent);
@@ -113,6 +101,7 @@ void AgentShell::Notice(AgentProcess* agent) {
 void AgentShell::EndHost(AgentProcess* agent, bool kill_first) {
   env_->Note("agent",
              absl::StrCat(agent->name, " ends everything of its host", kill_first ? ", which is silent" : ""));
+  if (agent->home != nullptr) agent->home->listens = false;
   HostProcess* host = agent->host;
   env_->scheduler().After(kKillDelay, [this, agent, host, kill_first] {
     if (kill_first) deaths_->KillHost(host);
@@ -168,6 +157,7 @@ void AgentShell::OpenHome(AgentProcess* agent) {
   std::optional<rendezvous::PortHolder> holder = HolderOfPort(*agent);
   if (!holder) {
     agent->home = coordinator_shell_->Open(agent, agent->host, agent->core.config());
+    agent->host->keeps_port = !agent->host->split();
     return;
   }
   const BootTime boot = agent->machine->BootAt(env_->now());
@@ -184,12 +174,13 @@ void AgentShell::OpenHome(AgentProcess* agent) {
   agent->Feed(&agent::AgentCore::OnDisconnected, next.why, next.exit_code);
 }
 
-// The port is held by an earlier agent of this machine that is ending, or for a while by another program.
+// The port is held by an earlier agent of this machine that is ending, by another host, or for a while by another
+// program, unless the agent's own host keeps it.
 std::optional<rendezvous::PortHolder> AgentShell::HolderOfPort(const AgentProcess& agent) const {
-  for (const auto& home : cluster_->homes()) {
-    if (home->owner->alive && home->owner->machine == agent.machine)
-      return rendezvous::PortHolder{1, "muster-agent", true};
-  }
+  const HostProcess* const keeper = cluster_->PortKeeperOn(agent.machine);
+  if (keeper == agent.host) return std::nullopt;
+  if (keeper != nullptr || cluster_->HomeOn(agent.machine) != nullptr)
+    return rendezvous::PortHolder{1, "muster-agent", true};
   // A host that replaces the primary knows nothing of the job: it gives up soon, and the platform retries.
   const bool in_job = IsSet(agent.core.memory().epoch());
   if (in_job && env_->now() < agent.machine->port_taken_until)
