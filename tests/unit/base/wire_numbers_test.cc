@@ -41,7 +41,7 @@ Whereabouts: 1 string, 2 string, 3 string, 4 string
 Holder: 1 string, 2 string
 HostProof: 1 bytes, 2 bytes
 RankPicture: 1 int32, 2 int64, 3 bool, 4 string, 5 string, 6 string, 7 int32, 8 StackFrame list, 9 string,
-    10 int64, 11 int32
+    10 int64, 11 int32, 12 bool
 StackFrame: 1 string, 2 string, 3 int32
 NodePicture: 1 uint64, 2 RankPicture list
 StatusHead: 4 bytes, 5 bytes, 35 uint32
