@@ -1,9 +1,37 @@
 #include "base/failure.h"
 
+#include <algorithm>
+#include <csignal>
+#include <iterator>
+
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/signal_name.h"
 
 namespace muster {
+namespace {
+
+// Error texts of sockets, gloo, NCCL and TCPStore when the peer has gone.
+constexpr const char* kEchoes[] = {"onnection reset by peer",
+                                   "onnection closed by peer",
+                                   "roken pipe",
+                                   "ncclRemoteError",
+                                   "remote process exited",
+                                   "got 0 bytes",
+                                   "Connection was likely closed"};
+
+bool SaysThatAPeerHasGone(const std::string& text) {
+  return std::any_of(std::begin(kEchoes), std::end(kEchoes),
+                     [&text](const char* echo) { return absl::StrContains(text, echo); });
+}
+
+}  // namespace
+
+bool SoundsLikeAnEcho(const v1::Failure& failure) {
+  if (failure.oom_killed() || (failure.has_signal() && failure.signal() != SIGABRT)) return false;
+  return SaysThatAPeerHasGone(failure.error_text()) || SaysThatAPeerHasGone(failure.callstack()) ||
+         SaysThatAPeerHasGone(failure.last_output());
+}
 
 std::string DescribeEnd(const v1::Failure& failure) {
   if (WasNeverStarted(failure)) return "could not be started";

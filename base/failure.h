@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "absl/time/time.h"
 #include "base/exit_codes.h"
 #include "muster/v1/rendezvous.pb.h"
 
@@ -13,6 +14,14 @@ namespace muster {
 inline bool WasNeverStarted(const v1::Failure& failure) {
   return failure.pid() == 0 && (failure.exit_code() == kExitFault || failure.exit_code() == kExitUsage);
 }
+
+// After an echo, for its cause to end, too: the process that closed its sockets may take longer for the rest of
+// its end than its peers for the whole of theirs.
+inline constexpr absl::Duration kEchoPatience = absl::Seconds(2);
+
+// Whether the worker failed because a peer had gone: the texts of the failure say so, in the words of sockets,
+// gloo, NCCL and TCPStore, and no signal but SIGABRT ended it.
+bool SoundsLikeAnEcho(const v1::Failure& failure);
 
 // How the worker ended, after its name: "exited with code 7", "was killed (SIGKILL)".
 std::string DescribeEnd(const v1::Failure& failure);

@@ -296,6 +296,19 @@ void WorkerGroup::OnExit(int local_rank, Ending ending) {
   ending.without_input = without_input_.contains(local_rank);
   ending.output_is_unseen = output_.SignsOf(local_rank)[1].on_terminal;
   timer_pipe_.WorkerEnded(local_rank);
+  const bool may_be_echo = !ending.ok() && (!ending.by_signal || ending.number == SIGABRT);
+  ReportExit(local_rank, std::move(ending),
+             EventLoop::Now() + (may_be_echo ? kLastWordsLimit : absl::ZeroDuration()));
+}
+
+// Another thread reads the worker's pipe. A process that the worker has left may hold it open.
+void WorkerGroup::ReportExit(int local_rank, Ending ending, BootTime until) {
+  if (EventLoop::Now() < until && !failure_details_.HasHeardOut(local_rank)) {
+    loop_->After(kLastOutputPoll,
+                 [this, local_rank, ending = std::move(ending), until] { ReportExit(local_rank, ending, until); });
+    return;
+  }
+  if (!ending.ok()) failure_details_.AddLastWords(local_rank, &ending);
   ending.wall = absl::Now();
   driver_->Feed(&HostCore::OnExit, local_rank, ending);
 }

@@ -40,6 +40,9 @@ namespace muster::host {
 // Between two looks whether other threads have read all that ended processes wrote; see kLastOutputLimit.
 inline constexpr absl::Duration kLastOutputPoll = absl::Milliseconds(2);
 
+// For what a failed worker wrote last to be read before its end is reported: it may show that a peer had gone.
+inline constexpr absl::Duration kLastWordsLimit = absl::Milliseconds(100);
+
 // For the preloader to fork the workers of a round, and the part of the lease that it may take at most.
 inline constexpr absl::Duration kForkLimit = absl::Seconds(5);
 inline constexpr int kForkLeaseFraction = 3;
@@ -99,6 +102,7 @@ class WorkerGroup {
   Spawner::WorkerEvents EventsOf(int local_rank);
   void OnSpawnFailed(int local_rank, int exit_code, const std::string& why);
   void OnExit(int local_rank, Ending ending);
+  void ReportExit(int local_rank, Ending ending, BootTime until);
   void OnTimerExpired(int local_rank, const std::string& what);
   void KillWorker(int local_rank);
 

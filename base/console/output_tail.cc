@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <deque>
 
+#include "absl/time/clock.h"
 #include "base/text.h"
 #include "base/utf8.h"
 
@@ -34,7 +35,17 @@ std::string LastLines(std::string_view bytes) {
   return CutUtf8Front(text, kTailBytes);
 }
 
-std::string LastLinesOfFile(const std::string& path) {
+std::string LastLineWith(std::string_view mark, std::string_view bytes) {
+  const size_t found = bytes.rfind(mark);
+  if (found == std::string_view::npos) return "";
+  const size_t before = bytes.rfind('\n', found);
+  const size_t begin = before == std::string_view::npos ? 0 : before + 1;
+  return ToUtf8(std::string(bytes.substr(begin, bytes.find('\n', found) - begin)), kTailBytes);
+}
+
+std::string LastLinesOfFile(const std::string& path) { return LastLines(EndOfFile(path)); }
+
+std::string EndOfFile(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
   if (fd < 0) return "";
   struct stat info = {};
@@ -45,12 +56,13 @@ std::string LastLinesOfFile(const std::string& path) {
     bytes.resize(got < 0 ? 0 : static_cast<size_t>(got));
   }
   close(fd);
-  return LastLines(bytes);
+  return bytes;
 }
 
 void OutputTail::Feed(std::string_view bytes) {
   if (bytes.size() > kTailKept) bytes.remove_prefix(bytes.size() - kTailKept);
   const MutexLock lock(mutex_);
+  fed_at_ = absl::Now();
   kept_ += bytes;
   if (kept_.size() > 2 * kTailKept) kept_.erase(0, kept_.size() - kTailKept);
 }
@@ -63,6 +75,16 @@ void OutputTail::End() {
 bool OutputTail::ended() const {
   const MutexLock lock(mutex_);
   return ended_;
+}
+
+absl::Time OutputTail::fed_at() const {
+  const MutexLock lock(mutex_);
+  return fed_at_;
+}
+
+std::string OutputTail::LastWith(std::string_view mark) const {
+  const MutexLock lock(mutex_);
+  return LastLineWith(mark, kept_);
 }
 
 std::string OutputTail::Last() const {

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/time/time.h"
 #include "base/mutex.h"
 
 namespace muster {
@@ -18,7 +19,11 @@ inline constexpr size_t kTailKept = 16 * 1024;  // of the raw output: redraws of
 // final text; of a line that is too long its end. Pure.
 std::string LastLines(std::string_view bytes);
 
-// The last lines of a file; empty: it cannot be read. Never waits for a writer.
+// The last line that contains this, as UTF-8 and cut to kTailBytes; empty: none does. Pure.
+std::string LastLineWith(std::string_view mark, std::string_view bytes);
+
+// The last kTailKept bytes of a file; empty: it cannot be read. Never waits for a writer.
+std::string EndOfFile(const std::string& path);
 std::string LastLinesOfFile(const std::string& path);
 
 // Thread-safe: the thread that reads the worker's pipe feeds it, other ones query it.
@@ -28,10 +33,13 @@ class OutputTail {
   void End();  // the pipe has ended: Last() is complete
   bool ended() const;
   std::string Last() const;
+  std::string LastWith(std::string_view mark) const;
+  absl::Time fed_at() const;  // when the last bytes came; infinite past: none came
 
  private:
   mutable Mutex mutex_;
   std::string kept_ ABSL_GUARDED_BY(mutex_);  // at most twice kTailKept
+  absl::Time fed_at_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

@@ -17,6 +17,7 @@ void Fill(const RankPicture& rank, size_t most_frames, v1::RankPicture* message)
   message->set_threads(rank.threads);
   message->set_missing(CutUtf8(rank.missing, kMostText));
   message->set_idle_ms(absl::ToInt64Milliseconds(rank.idle));
+  message->set_silent_so_far(rank.silent_so_far);
   if (rank.busy_percent) message->set_busy_percent(*rank.busy_percent);
   const PythonThread* const main = MainThread(rank);
   if (main == nullptr) return;
@@ -60,6 +61,7 @@ std::vector<RankPicture> FromMessage(const v1::NodePicture& picture, int first_r
     rank.threads = message.threads();
     rank.missing = message.missing();
     rank.idle = absl::Milliseconds(message.idle_ms());
+    rank.silent_so_far = message.silent_so_far();
     if (message.has_busy_percent()) rank.busy_percent = message.busy_percent();
     if (message.main_thread().empty()) continue;
     PythonThread& main = rank.python.emplace_back();

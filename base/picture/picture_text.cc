@@ -121,6 +121,17 @@ std::string Ranks(const RankGroup& group) {
                       ranks.size() == 1 ? "" : ")");
 }
 
+// The ranks that have shown no sign of life in this round while others have; empty: there are none.
+std::string NotCome(const std::vector<RankPicture>& ranks) {
+  std::vector<int> silent;
+  for (const RankPicture& rank : ranks) {
+    if (rank.silent_so_far && !rank.ended) silent.push_back(rank.rank);
+  }
+  if (silent.empty() || silent.size() == ranks.size()) return "";
+  return absl::StrCat(silent.size() == 1 ? "rank " : "ranks ", ShowRanks(silent),
+                      silent.size() == 1 ? " has" : " have", " shown no sign of life in this round; others have");
+}
+
 }  // namespace
 
 std::string WhereIs(const RankPicture& rank) {
@@ -181,6 +192,7 @@ std::vector<std::string> PictureLines(const std::vector<RankPicture>& ranks) {
     return std::find(suspects.ranks.begin(), suspects.ranks.end(), group.ranks[0]->rank) != suspects.ranks.end();
   });
   if (!suspects.ranks.empty()) lines.push_back(Describe(suspects));
+  if (std::string silent = NotCome(ranks); !silent.empty()) lines.push_back(std::move(silent));
   const size_t most = kMaxPictureLines - lines.size();
   const size_t shown = groups.size() <= most ? groups.size() : most - 1;
   size_t room = most - shown - (shown < groups.size() ? 1 : 0);
@@ -208,7 +220,8 @@ std::string PictureText(const std::vector<RankPicture>& ranks) {
                     std::string(1, rank.state), ", ", rank.threads, " threads",
                     rank.waits_in.empty() ? "" : absl::StrCat(", in ", OneLine(rank.waits_in), " of the kernel"),
                     rank.busy_percent ? absl::StrCat(", needs ", *rank.busy_percent, " % of a processor") : "",
-                    rank.idle > absl::ZeroDuration()
+                    rank.silent_so_far ? ", no sign of life so far"
+                    : rank.idle > absl::ZeroDuration()
                         ? absl::StrCat(", no sign of life for ",
                                        muster::FormatDuration(absl::Trunc(rank.idle, absl::Seconds(1))))
                         : "",

@@ -39,6 +39,7 @@ struct RankPicture {
   int threads = 0;       // 0: not known
   std::vector<PythonThread> python;
   absl::Duration idle = absl::ZeroDuration();  // since its last sign of life, as far as it is watched
+  bool silent_so_far = false;                  // it is watched, and has shown none in this round
   // Of one processor: what all of its processes used, or waited for, while the picture was taken.
   std::optional<int> busy_percent;
   std::string recorder;  // the file with its last collectives of NCCL, on its node; empty: none

@@ -81,7 +81,9 @@ std::string IgnoredOptions(const CommandLine& line) {
   return absl::StrJoin(names, ", ");
 }
 
-bool IsOfHangs(std::string_view option) { return option == "hang-timeout" || option == "on-hang"; }
+bool IsOfHangs(std::string_view option) {
+  return option == "hang-timeout" || option == "start-timeout" || option == "on-hang";
+}
 
 // Collects facts that should be the same on all nodes; the coordinator names nodes that differ.
 void TakeFacts(const Environment& environment, const machine::MachineProbe& probe, RunPlan* plan) {

@@ -226,10 +226,16 @@ const std::vector<OptionSpec>& RunOptions() {
       {"hang-timeout", "TIME|auto|off", kTimes, kJob,
        "Silence of all workers after which the job hangs: muster shows where each rank stands, and ends the one "
        "that is most likely the reason. A sign of life is output, a touch of the progress file or of the worker's "
-       "MUSTER_HEARTBEAT_FILE, or a checkpoint being written. Until signs have come for about that time, silence "
-       "may last 30 minutes. auto: ten times the longest silence so far, and at least 30m. Give it on all nodes "
+       "MUSTER_HEARTBEAT_FILE, or a checkpoint being written. Until signs have come for about that time, "
+       "--start-timeout counts. auto: ten times the longest silence so far, and at least 30m. Give it on all "
+       "nodes "
        "and on a separate coordinator.",
        IntoConfig(SetHangTimeout, Limited(ParseHangTimeout, FromTo(kHangTimeouts)), "off")},
+      {"start-timeout", "TIME", kTimes, kJob,
+       "With --hang-timeout: silence of all workers that is a hang before signs of life have come for about that "
+       "time, as imports, compilation and a first step may be silent for long. Default: 30m, or --hang-timeout if "
+       "that is longer.",
+       IntoConfig(&v1::NodeConfig::set_start_timeout_ms, Time(kHangTimeouts), {})},
       {"on-hang", "restart|stop|report", kTimes, kJob,
        "What follows a hang: a restart within --max-restarts, the end of the job, or nothing but the report.",
        IntoConfig(&v1::NodeConfig::set_on_hang, ParseOnHang, "restart")},
@@ -438,7 +444,7 @@ bool IsRestartPolicyOption(std::string_view name) {
 
 bool IsCoordinatorsOption(std::string_view name) {
   return IsRestartPolicyOption(name) || name == "lease" || name == "last-call-timeout" ||
-         name == "rejoin-timeout" || name == "on-hang";
+         name == "rejoin-timeout" || name == "start-timeout" || name == "on-hang";
 }
 
 const OptionSpec* FindOption(const std::vector<OptionSpec>& table, std::string_view name) {

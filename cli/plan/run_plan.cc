@@ -362,6 +362,9 @@ class Planner {
         ms(Pick("last-call-timeout", s.last_call_timeout, membership_.on_platform ? kPlatformLastCall : kLastCall,
                 PlatformOr(kDefault))));
     TakeReturns();
+    if (config_->start_timeout_ms() != 0 && config_->hang_timeout_ms() == 0) {
+      plan_->notes.push_back("--start-timeout has no effect, because --hang-timeout is off");
+    }
     const absl::Duration lease = Pick("lease", s.lease, muster::LeaseForNodes(membership_.max_nodes));
     config_->set_lease_ms(membership_.single_node ? 0 : ms(lease));
     config_->set_beat_ms(ms(Pick("heartbeat-interval", s.heartbeat_interval, absl::ZeroDuration())));

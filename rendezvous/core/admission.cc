@@ -88,18 +88,18 @@ bool ServesOn(BootTime now, const Job& job, const v1::AgentStatus& status) {
 }  // namespace
 
 std::optional<Refusal> WhyRefused(BootTime now, const Job& job, StreamId stream, const v1::AgentStatus& status) {
+  if (status.protocol() != kProtocol) {  // first: the other fields may have another meaning
+    return Refusal{
+        absl::StrCat("protocol ", status.protocol(), " (muster ", Foreign(status.version()),
+                     ") differs from this job's protocol ", kProtocol, "; use one version of muster on all nodes"),
+        kExitRefused};
+  }
   if (status.run_id() != job.options.run_id) {
     const std::string own = absl::StrCat("run id '", Foreign(status.run_id()), "'");
     constexpr char kToDo[] = "; set the same --rdzv-id on all nodes";
     return Refusal{.reason = absl::StrCat(own, " differs from this job's '", job.options.run_id, "'", kToDo),
                    .exit_code = kExitRefused,
                    .told = absl::StrCat(own, " is not this job's", kToDo)};
-  }
-  if (status.protocol() != kProtocol) {
-    return Refusal{
-        absl::StrCat("protocol ", status.protocol(), " (muster ", Foreign(status.version()),
-                     ") differs from this job's protocol ", kProtocol, "; use one version of muster on all nodes"),
-        kExitRefused};
   }
   if (status.host_id().empty()) return std::nullopt;
   if (const std::string nonsense = Nonsense(status); !nonsense.empty()) return Refusal{nonsense, kExitRefused};

@@ -128,8 +128,9 @@ Silence SilenceOf(BootTime now, absl::Duration freshness, const Job& job) {
 }
 
 std::string DescribeSilence(const Job& job) {
-  return absl::StrCat("no worker has shown a sign of life for ", muster::FormatDuration(job.hang.judge.limit()),
-                      " (--hang-timeout)");
+  const StallJudge& judge = job.hang.judge;
+  return absl::StrCat("no worker has shown a sign of life for ", muster::FormatDuration(judge.limit()),
+                      judge.is_warm() ? " (--hang-timeout)" : " (--start-timeout)");
 }
 
 std::string DescribeColdSilence(const Job& job) {
@@ -138,7 +139,7 @@ std::string DescribeColdSilence(const Job& job) {
                       " (--hang-timeout), but this round is not warm yet: it takes ", kWarmUpSigns,
                       " separate tenths of that time with signs, and ", judge.signs(),
                       " have been seen; until then it may be silent for ", muster::FormatDuration(judge.limit()),
-                      "; kill -USR2 to a node's muster shows where its workers stand");
+                      " (--start-timeout); kill -USR2 to a node's muster shows where its workers stand");
 }
 
 bool AllHaveAnswered(const Job& job) {

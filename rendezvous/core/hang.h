@@ -39,7 +39,7 @@ struct Silence {
 // The present round's silence, and how far the answer to it has come.
 struct Hang {
   // random: for the first question, since a predecessor has asked, too.
-  Hang(std::optional<absl::Duration> limit, uint64_t random) : judge(limit), questions(random >> 32) {}
+  Hang(const StallJudge& by, uint64_t random) : judge(by), questions(random >> 32) {}
 
   void BeginRound(BootTime now);
   // Whether it is a stall. nullopt: not known.

@@ -13,7 +13,7 @@ Job::Job(CoordinatorOptions options_given, BootTime now, uint64_t random)
       state_since(now),
       succession(now, options.lease + options.margin(), random),
       gathering(now),
-      hang(options.hang_timeout, random),
+      hang(StallJudge(options.hang_timeout, options.start_timeout), random),
       pauses(now, options.lease) {}
 
 // ---- one host -----------------------------------------------------------------------------------------------

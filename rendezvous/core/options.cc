@@ -56,6 +56,7 @@ CoordinatorOptions OptionsFrom(const v1::NodeConfig& config) {
   options.exclude_after = config.exclude_after();
   options.exclude_for = absl::Milliseconds(config.exclude_for_ms());
   options.hang_timeout = HangTimeoutFrom(config.hang_timeout_ms());
+  if (config.start_timeout_ms() > 0) options.start_timeout = absl::Milliseconds(config.start_timeout_ms());
   options.on_hang = OnHangFrom(config.on_hang());
   options.join_settle = absl::Milliseconds(config.join_settle_ms());
   options.scale_up = ScaleUpFrom(config.scale_up());

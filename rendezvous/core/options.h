@@ -108,6 +108,7 @@ struct CoordinatorOptions {
   absl::Duration exclude_for = absl::Hours(1);
   // Silence of all workers that is a hang; infinite: none is; nullopt: it is learned from the job.
   std::optional<absl::Duration> hang_timeout = absl::InfiniteDuration();
+  std::optional<absl::Duration> start_timeout;  // the same before a round is warm; nullopt: see StallJudge
   OnHang on_hang = OnHang::kRestart;
   absl::Duration join_settle = absl::ZeroDuration();  // from the first new node's readiness to the restart for it
   ScaleUp scale_up = ScaleUp::kImmediate;

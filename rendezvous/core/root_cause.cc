@@ -1,10 +1,8 @@
 #include "rendezvous/core/root_cause.h"
 
 #include <algorithm>
-#include <csignal>
 #include <iterator>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/failure.h"
 #include "base/other_failures.h"
@@ -17,30 +15,6 @@ namespace {
 // Priority as the root cause. 2: out of memory, which the end of a peer never causes; 1: a signal; 0: an exit
 // code.
 int CausePriority(const v1::Failure& failure) { return failure.oom_killed() ? 2 : failure.has_signal() ? 1 : 0; }
-
-// Error texts of sockets, gloo, NCCL and TCPStore when the peer has gone.
-constexpr const char* kEchoes[] = {"onnection reset by peer",
-                                   "onnection closed by peer",
-                                   "roken pipe",
-                                   "ncclRemoteError",
-                                   "remote process exited",
-                                   "got 0 bytes",
-                                   "Connection was likely closed"};
-
-bool SaysThatAPeerHasGone(const std::string& text) {
-  return std::any_of(std::begin(kEchoes), std::end(kEchoes),
-                     [&text](const char* echo) { return absl::StrContains(text, echo); });
-}
-
-}  // namespace
-
-bool SoundsLikeAnEcho(const v1::Failure& failure) {
-  if (failure.oom_killed() || (failure.has_signal() && failure.signal() != SIGABRT)) return false;
-  return SaysThatAPeerHasGone(failure.error_text()) || SaysThatAPeerHasGone(failure.callstack()) ||
-         SaysThatAPeerHasGone(failure.last_output());
-}
-
-namespace {
 
 void SortByTime(std::vector<FailureRef>* failures) {
   std::stable_sort(failures->begin(), failures->end(),
@@ -64,14 +38,16 @@ std::optional<SeenFailure> FirstCause(std::vector<FailureRef> own) {
   const FailureRef* first = &own.front();
   if (SoundsLikeAnEcho(*first->failure)) {
     const auto is_cause = [&own](const FailureRef& f) {
-      return f.at <= own.front().at + kEchoWindow && !SoundsLikeAnEcho(*f.failure);
+      return f.at <= own.front().at + kEchoPatience && !SoundsLikeAnEcho(*f.failure);
     };
     const auto cause = std::find_if(std::next(own.begin()), own.end(), is_cause);
     if (cause != own.end()) first = &*cause;
   }
   const BootTime from = first->at, until = first->at + kSameMoment;
+  const bool takes_echoes = SoundsLikeAnEcho(*first->failure);
   for (const FailureRef& f : own) {
-    if (f.at >= from && f.at <= until && CausePriority(*f.failure) > CausePriority(*first->failure)) first = &f;
+    if (f.at < from || f.at > until || (!takes_echoes && SoundsLikeAnEcho(*f.failure))) continue;
+    if (CausePriority(*f.failure) > CausePriority(*first->failure)) first = &f;
   }
   return SeenFailure{*first->failure, *first->host_id, first->at};
 }
@@ -111,6 +87,12 @@ void SetRootCause(const v1::Failure& cause, std::vector<FailureRef> failures, v1
     if (seen.failure->rank() == cause.rank()) continue;
     others.push_back(seen.failure);
     add_others_of(*seen.failure);
+  }
+  // Who had left its peers is known where that happened.
+  if (SoundsLikeAnEcho(cause) && cause.hint().empty()) {
+    const auto hinted = std::find_if(failures.begin(), failures.end(),
+                                     [](const FailureRef& f) { return !f.failure->hint().empty(); });
+    if (hinted != failures.end()) verdict->mutable_root_cause()->set_hint(hinted->failure->hint());
   }
   // Workers that failed by themselves first: they say more about the cause than those that muster stopped.
   std::stable_partition(others.begin(), others.end(), [](const v1::Failure* f) { return !f->after_our_signal(); });

@@ -22,11 +22,9 @@ struct FailureRef {
   BootTime at = absl::InfinitePast();
 };
 std::vector<FailureRef> RefsTo(const std::vector<SeenFailure>& failures);
-// The texts of the failure report a lost peer, as an error of sockets, gloo, NCCL or TCPStore.
-bool SoundsLikeAnEcho(const v1::Failure& failure);
 // The root cause: the earliest failure before our own stop signal. If that one reports a lost peer, the first
-// failure within kEchoWindow that does not is preferred. Within kSameMoment of it an OOM kill ranks above a
-// signal, and a signal above an exit code.
+// failure within kEchoPatience that does not is preferred. Within kSameMoment of it an OOM kill ranks above a
+// signal, and a signal above an exit code, but no echo above what is none.
 std::optional<SeenFailure> FirstCause(std::vector<FailureRef> failures);
 
 // Sets the root cause and, in brief, the other failures of that round: first those on the cause's own node, then

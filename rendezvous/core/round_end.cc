@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/exit_codes.h"
 #include "base/failure.h"
+#include "base/text.h"
 #include "rendezvous/core/job.h"
 
 namespace muster::rendezvous {
@@ -54,6 +55,16 @@ RoundResult ResultOf(BootTime now, const Job& job, EndCause end, const std::opti
   return result;
 }
 
+// For a cause that is an echo: the nodes that had left the others without a failure; empty: none.
+std::string WhoLeftEarly(const Job& job) {
+  std::vector<std::string> names;
+  for (const auto& [id, host] : job.hosts) {
+    if (host.part.in_round && host.part.succeeded) names.push_back(host.Name());
+  }
+  return names.empty() ? ""
+                       : absl::StrCat("all ranks of ", JoinAtMost(names, kMaxAbsentNamed), " exited with code 0");
+}
+
 // The job's end, if the restart budget is used up or several restarts in a row made no progress; else nullopt.
 std::optional<v1::Verdict> VerdictAfterFailure(const Job& job, const RoundAccount& round) {
   const CoordinatorOptions& options = job.options;
@@ -61,6 +72,8 @@ std::optional<v1::Verdict> VerdictAfterFailure(const Job& job, const RoundAccoun
   verdict.set_origin("muster");
   SetRootCause(*round.cause, job.Failures(), &verdict);
   verdict.set_more_failures(std::min(verdict.more_failures() + job.greatest.more_lost_failures, kMaxCount));
+  v1::Failure& cause = *verdict.mutable_root_cause();
+  if (SoundsLikeAnEcho(cause) && cause.hint().empty()) cause.set_hint(WhoLeftEarly(job));
   verdict.set_exit_code(ExitCodeOf(*round.cause));
   if (job.ProgressIsWatched() && job.counts.idle_failures >= kMaxIdleFailures) {
     verdict.set_exit_code(kExitNoProgress);

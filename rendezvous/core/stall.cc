@@ -24,7 +24,7 @@ absl::Duration StallJudge::warm_limit() const {
 }
 
 absl::Duration StallJudge::limit() const {
-  return is_warm() ? warm_limit() : std::max(warm_limit(), kWarmUpLimit);
+  return is_warm() ? warm_limit() : start_.value_or(std::max(warm_limit(), kWarmUpLimit));
 }
 
 }  // namespace muster::rendezvous

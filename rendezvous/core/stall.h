@@ -10,14 +10,17 @@
 
 namespace muster::rendezvous {
 
-inline constexpr absl::Duration kWarmUpLimit = absl::Minutes(30);  // before a round is warm, or a longer limit
+// Before a round is warm, unless --start-timeout says otherwise; or the limit of a warm one, if that is longer.
+inline constexpr absl::Duration kWarmUpLimit = absl::Minutes(30);
 // --hang-timeout auto: so many times the longest silence of the job so far.
 inline constexpr int kLearnedFactor = 10;
 
 class StallJudge {
  public:
-  // limit: InfiniteDuration: nothing is a stall; nullopt: it is learned from the job.
-  explicit StallJudge(std::optional<absl::Duration> limit) : given_(limit) {}
+  // limit: InfiniteDuration: nothing is a stall; nullopt: it is learned from the job. start: the limit before a
+  // round is warm; nullopt: kWarmUpLimit, or the warm limit if that is longer.
+  explicit StallJudge(std::optional<absl::Duration> limit, std::optional<absl::Duration> start = std::nullopt)
+      : given_(limit), start_(start) {}
 
   void BeginRound();  // what was learned stays
 
@@ -38,6 +41,7 @@ class StallJudge {
 
  private:
   const std::optional<absl::Duration> given_;
+  const std::optional<absl::Duration> start_;
   int signs_ = 0;                                  // in this round
   absl::Duration silence_ = absl::ZeroDuration();  // at the last call
   absl::Duration learned_ = absl::ZeroDuration();  // the longest that ended by itself, in a warm round

@@ -8,7 +8,9 @@
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
+#include "base/ids.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 
 namespace muster::rendezvous {
 namespace {
@@ -107,15 +109,26 @@ class FieldCounter {
   size_t fields_ = 0;
 };
 
+template <typename Message>
+absl::StatusOr<Message> Read(std::string_view bytes) {
+  if (bytes.size() > INT32_MAX) return NoStatus();
+  FieldCounter counter(bytes);
+  RETURN_IF_ERROR(counter.Count(Message::descriptor(), 1));
+  Message message;
+  if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return NoStatus();
+  return message;
+}
+
 }  // namespace
 
 absl::StatusOr<v1::AgentStatus> ReadStatus(std::string_view bytes) {
-  if (bytes.size() > INT32_MAX) return NoStatus();
-  FieldCounter counter(bytes);
-  RETURN_IF_ERROR(counter.Count(v1::AgentStatus::descriptor(), 1));
-  v1::AgentStatus status;
-  if (!status.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return NoStatus();
-  return status;
+  ASSIGN_OR_RETURN(const v1::StatusHead head, Read<v1::StatusHead>(bytes));
+  if (head.protocol() == kProtocol) return Read<v1::AgentStatus>(bytes);
+  v1::AgentStatus foreign;
+  foreign.set_protocol(head.protocol());
+  foreign.set_hostname(OneLine(head.hostname()));
+  foreign.set_version(OneLine(head.version()));
+  return foreign;
 }
 
 }  // namespace muster::rendezvous

@@ -17,6 +17,7 @@ namespace muster::rendezvous {
 inline constexpr size_t kMaxStatusFields = 8'192;
 inline constexpr int kMaxStatusNesting = 16;  // messages within messages; a real status has 4
 
+// Of another protocol's status only what all protocols have in common (StatusHead).
 // ResourceExhausted: it has too many fields, or too deep messages. InvalidArgument: it is no status.
 absl::StatusOr<v1::AgentStatus> ReadStatus(std::string_view bytes);
 

@@ -1,5 +1,6 @@
 #include "rendezvous/transport/remote_session.h"
 
+#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 
 #include <utility>
@@ -10,13 +11,21 @@
 #include "base/ids.h"
 #include "base/status_macros.h"
 #include "rendezvous/transport/channel_options.h"
+#include "rendezvous/transport/received_directive.h"
 #include "rendezvous/transport/session_error.h"
 #include "rendezvous/transport/speaker.h"
 
 namespace muster::rendezvous {
 namespace {
 
+constexpr char kAttend[] = "/muster.v1.Rendezvous/Attend";
 constexpr char kTriesNext[] = "; the next attempt shows the other token, or the file's new content";
+
+absl::StatusOr<v1::Directive> DirectiveIn(const grpc::ByteBuffer& bytes) {
+  grpc::Slice whole;
+  if (!bytes.DumpToSingleSlice(&whole).ok()) return absl::ResourceExhaustedError("its order could not be read");
+  return ReadDirective({reinterpret_cast<const char*>(whole.begin()), whole.size()});
+}
 
 }  // namespace
 
@@ -27,12 +36,13 @@ struct RemoteSession::Attempt {
   absl::Status dial_error;  // why the dialer's connection has ended; OK: it has not
   DialledAs as;
   std::shared_ptr<grpc::Channel> channel;
-  std::unique_ptr<v1::Rendezvous::Stub> stub;
   grpc::ClientContext context;
-  std::unique_ptr<grpc::ClientAsyncReaderWriter<v1::AgentStatus, v1::Directive>> io;
-  v1::Directive incoming;                  // belongs to gRPC while reading
+  // Bytes, not directives: gRPC would parse one of another protocol as if it were of ours.
+  std::unique_ptr<grpc::ClientAsyncReaderWriter<v1::AgentStatus, grpc::ByteBuffer>> io;
+  grpc::ByteBuffer incoming;               // belongs to gRPC while reading
   v1::AgentStatus outgoing;                // belongs to gRPC while writing
   std::optional<v1::AgentStatus> waiting;  // the newest one; its write has not begun
+  absl::Status unreadable;                 // what was wrong with the last directive; OK: nothing
   grpc::Status result;
   EventLoop::TimerId connect_timer = 0;
   bool connected = false;
@@ -121,8 +131,8 @@ void RemoteSession::OnDialled(Attempt* attempt, OwnedFd application, const Diall
   if (attempt->finishing || attempt->disconnecting) return;
   attempt->as = as;
   attempt->channel = ChannelOver(std::move(application), options_.dial);
-  attempt->stub = v1::Rendezvous::NewStub(attempt->channel);
-  attempt->io = attempt->stub->PrepareAsyncAttend(&attempt->context, thread_->queue());
+  grpc::TemplatedGenericStub<v1::AgentStatus, grpc::ByteBuffer> stub(attempt->channel);
+  attempt->io = stub.PrepareCall(&attempt->context, kAttend, thread_->queue());
   ++attempt->outstanding;
   attempt->io->StartCall(&attempt->started);
 }
@@ -175,10 +185,14 @@ void RemoteSession::Read(Attempt* attempt) {
 
 void RemoteSession::OnRead(Attempt* attempt, bool ok) {
   if (!ok) return Finish(attempt);
-  const v1::Directive directive = std::move(attempt->incoming);
-  attempt->incoming.Clear();
+  const absl::StatusOr<v1::Directive> directive = DirectiveIn(std::exchange(attempt->incoming, {}));
+  if (!directive.ok()) {
+    attempt->unreadable = directive.status();
+    attempt->context.TryCancel();
+    return Finish(attempt);
+  }
   Read(attempt);
-  if (attempt == current_ && !attempt->disconnecting) events_.on_directive(directive);
+  if (attempt == current_ && !attempt->disconnecting) events_.on_directive(*directive);
 }
 
 void RemoteSession::Send(const v1::AgentStatus& status) {
@@ -271,6 +285,11 @@ SessionError RemoteSession::ErrorOf(const Attempt& attempt) const {
                      .message = attempt.result.error_message(),
                      .connected = attempt.connected,
                      .reached_before = reached_};
+  if (!attempt.unreadable.ok()) {
+    error.code = static_cast<int>(attempt.unreadable.code());
+    error.message = std::string(AsStd(attempt.unreadable.message()));
+    return error;
+  }
   const bool by_dialer = !attempt.dial_error.ok() && (!attempt.connected || IsClosedSocket(error));
   if (by_dialer) {
     error.code = static_cast<int>(attempt.dial_error.code());

@@ -14,7 +14,7 @@ DATA, HEADERS, RESET, SETTINGS, PING, WINDOW_UPDATE, CONTINUATION = 0, 1, 3, 4, 
 INITIAL_WINDOW_SIZE = 4
 END_STREAM, END_HEADERS = 1, 4
 CONNECT_S = 5.0
-PROTOCOL = 4  # kProtocol in base/ids.h
+PROTOCOL = 5  # kProtocol in base/ids.h
 
 
 def frame(kind, flags, stream, payload=b""):
@@ -232,12 +232,20 @@ def many_fields(address, port, fields=200_000):
     """A status that contains so many empty messages (Verdict.other_failures), sent as fast as HTTP/2's windows let it.
     Returns how many bytes were taken."""
     failures = b"\x2a\x00" * fields
-    verdict = b"\xf2\x01" + varint(len(failures)) + failures
-    message = b"\0" + struct.pack(">I", len(verdict)) + verdict
+    status = field(30, failures) + field(35, PROTOCOL)
+    message = b"\0" + struct.pack(">I", len(status)) + status
     with contextlib.closing(Stranger(address, port)) as stranger:
         windows = Windows(stranger.socket)
         stranger.send(PREFACE + frame(SETTINGS, 0, 0) + frame(HEADERS, END_HEADERS, 1, REQUEST))
         return send_data(windows, stranger.send, message)
+
+
+def first_status(address, port, status, wanted):
+    """Says this and no more; returns what comes up to these bytes."""
+    with contextlib.closing(Stranger(address, port)) as stranger:
+        stranger.send(PREFACE + frame(SETTINGS, 0, 0) + frame(HEADERS, END_HEADERS, 1, REQUEST) +
+                      frame(DATA, 0, 1, b"\0" + struct.pack(">I", len(status)) + status))
+        return stranger.receive_until(wanted)
 
 
 @functools.cache

@@ -123,6 +123,23 @@ class WithoutAToken(ClusterTest):
         self.check()
 
 
+class OtherVersions(ClusterTest):
+    def test_both_sides_name_both_protocols(self):
+        job = self.cluster(2)
+        job.start(0)
+        wait_until("the primary to listen", lambda: job.nodes[0].said("still waiting|waiting for"))
+        firsts = (cluster.ROOT / "tests/fixtures/first_statuses.tsv").read_text().splitlines()[1:]
+        for row in firsts[:attackers.PROTOCOL]:
+            number, status = row.split("\t")
+            both = (f"protocol {number} (muster 0.1.0) differs from this job's protocol {attackers.PROTOCOL}; "
+                    "use one version of muster on all nodes").encode()
+            with self.subTest(protocol=number):
+                told = attackers.first_status(job.addresses[0], job.ports[0], bytes.fromhex(status), both)
+                self.assertIn(both, told)
+                wait_until("the primary's line",
+                           lambda: job.nodes[0].said("refused old-node: " + re.escape(both.decode())))
+
+
 class WithAToken(WithoutAToken):
     environment = {"MUSTER_TOKEN": JOB_TOKEN}
     begun_handshake = b"\x16\x03\x01\x02\x00"  # the head of a TLS record

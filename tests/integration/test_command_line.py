@@ -69,6 +69,7 @@ WRONG = {
     "last-call-timeout": TIME,
     "rejoin-timeout": TIME,
     "hang-timeout": (*TIME, "0", "4.9", "never"),
+    "start-timeout": (*TIME, "0", "4.9"),
     "on-hang": ("ignore", "Stop"),
     "coordinator-timeout": TIME,
     "lease": (*TIME, "0", "0.999", "24.001h", "600h"),
@@ -117,7 +118,7 @@ EMPTY_IS_UNSAID = {"rdzv-endpoint", "rdzv-id", "rdzv-conf", "role", "log-dir", "
 # torchrun has no such option, or reads no variable for it, so PET_ variables do not set them.
 OURS_ALONE = {"coordinator", "host-socket", "restart-window", "restart-delay", "progress-file", "max-membership-changes",
               "exclude-after", "exclude-for", "preflight", "preflight-timeout", "gpu-release-timeout", "join-settle",
-              "scale-up", "node-unit", "hang-timeout", "on-hang", "pools", "instance-groups", "source", "hostfile", "include", "exclude",
+              "scale-up", "node-unit", "hang-timeout", "start-timeout", "on-hang", "pools", "instance-groups", "source", "hostfile", "include", "exclude",
               "worker-port", "stdin", "debug", "preload", "max-node-losses", "join-timeout",
               "last-call-timeout", "rejoin-timeout",
               "coordinator-timeout", "lease", "heartbeat-interval", "reconnect-grace", "termination-grace",

@@ -38,6 +38,13 @@ for step in range(12):
     time.sleep(1)
 while os.environ["RANK"] == "1": time.sleep(60)
 """
+# Rank 1 never comes to where rank 0 waits for it. In the next round all end with 0.
+NEVER_COMES = """
+import os, sys, time
+if os.environ["TORCHELASTIC_RESTART_COUNT"] != "0": sys.exit(0)
+if os.environ["RANK"] == "0": print("waiting for the others", flush=True)
+while True: time.sleep(60)
+"""
 STEPS = """
 import time
 for step in range(25):
@@ -89,6 +96,12 @@ class Hang(ClusterTest):
         job = self.job(HANGS, ["--on-hang", "report"]).start_all()
         wait_until("the report", lambda: job.nodes[0].said(r"; suspect: rank 1|no rank differs|ranks stand at"))
         never("the end of a worker", lambda: [node for node in job.nodes.values() if node.said("worker rank 1|restart")])
+
+    def test_a_hang_at_the_start_is_found_after_a_time_of_its_own(self):
+        job = self.job(NEVER_COMES, ["--start-timeout", "6s", "--max-restarts", "1"]).start_all()
+        self.assertEqual({0: 0, 1: 0}, job.exit_codes())
+        self.assertTrue(job.nodes[0].said(r"no worker has shown a sign of life for 6s \(--start-timeout\): asking"))
+        self.assertTrue(job.nodes[0].said("rank 1 has shown no sign of life in this round; others have"))
 
     def test_a_rank_that_ends_later_than_the_one_that_prints_does_not_hang(self):
         job = self.job(ENDS_LATER).start_all()

@@ -24,6 +24,8 @@ struct Ending {
   std::string error_file = "";                 // path of the worker's error file; empty: none, or it is not kept
   std::optional<int64_t> failed_at_s = {};     // as the worker reported it: wall clock, truncated to a second
   std::optional<absl::Time> reported_at = {};  // modification time of its error file, by the wall clock
+  std::string last_words = "";                 // the last lines of its standard error; empty: muster has none
+  std::optional<absl::Time> spoke_at = {};     // when it wrote them, by the wall clock; nullopt: not known
   // The wall clock when the end was seen: it may have been set since OnWallClock. nullopt: as before.
   std::optional<absl::Time> wall = {};
   bool without_input = false;     // its standard input was /dev/null

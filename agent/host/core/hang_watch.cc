@@ -99,7 +99,10 @@ void HangWatch::EndHung(const v1::Hang& hang, Effects* out) {
 
 bool HangWatch::OnPicture(std::vector<RankPicture> ranks, Effects* out) {
   is_taken_ = false;
-  for (RankPicture& rank : ranks) rank.idle = clock_.Of(rank.rank - first_rank_);
+  for (RankPicture& rank : ranks) {
+    rank.idle = clock_.Of(rank.rank - first_rank_);
+    rank.silent_so_far = clock_.IsSilentSoFar(rank.rank - first_rank_);
+  }
   if (std::exchange(by_signal_, false)) {
     Say(Severity::kInfo, "picture of this node's workers:", out, {.event = events::kPicture});
     for (const std::string& line : PictureLines(ranks))

@@ -54,7 +54,7 @@ void HostCore::OnTick(BootTime now, Effects* out) {
   if (finished_) return;
   const absl::Duration counted = std::min(now - last_tick_, kMaxCountedSilence);
   last_tick_ = now;
-  if (round_.FailsToStart(now, wall_at_boot_, out)) StopAfterFailure(now, out);
+  if (round_.FailsToStart(now, wall_at_boot_, out) || round_.FailsByEcho(now, out)) StopAfterFailure(now, out);
   WatchLease(now, out);
   WatchStop(now, out);
   WatchAgent(now, counted, out);
@@ -294,6 +294,7 @@ void HostCore::OnProgress(BootTime, Effects* out) {
 
 void HostCore::BeginStop(BootTime now, const Stop& stop, Effects* out) {
   if (!round_.BeginStop(now, stop, out)) return;
+  round_.SweepIfAllEnded(now, out);
   history_.OnOwnStop(now, stop.cause);
   SendStatus(out);
 }

@@ -86,6 +86,11 @@ std::optional<int> IdleClock::LiveOne(int local_rank) const {
   return first == workers_.end() ? std::nullopt : std::optional(static_cast<int>(first - workers_.begin()));
 }
 
+bool IdleClock::IsSilentSoFar(int local_rank) const {
+  const auto index = static_cast<size_t>(local_rank);
+  return index < workers_.size() && workers_[index].windows.seen == 0;
+}
+
 absl::Duration IdleClock::Of(int local_rank) const {
   const auto index = static_cast<size_t>(local_rank);
   return index < workers_.size() ? workers_[index].idle : absl::ZeroDuration();

@@ -34,6 +34,7 @@ class IdleClock {
   // Of all workers; nullopt: none lives.
   std::optional<absl::Duration> Silence() const;
   absl::Duration Of(int local_rank) const;     // of one; zero: not known
+  bool IsSilentSoFar(int local_rank) const;    // it has shown none in this round
   int signs() const { return windows_.seen; }  // windows of this round with a sign of any worker
   // Live workers that used to show signs steadily and have shown none for longer than `limit`, while other live
   // ones of this node have shown some within half of that.

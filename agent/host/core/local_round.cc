@@ -51,11 +51,12 @@ bool LocalRound::OnExit(WorkerEnd end, Effects* out) {
   const std::optional<int64_t> pid = workers_.OnExit(end.at, end.local_rank, end.ending.rest_lives);
   if (!pid) return false;
   end.pid = *pid;
-  return failures_.OnEnd(end, ladder_ ? std::optional(ladder_->since()) : std::nullopt, out);
+  const auto stopping_since = ladder_ ? std::optional(ladder_->since()) : std::nullopt;
+  return failures_.OnEnd(end, stopping_since, out) || FailsByEcho(end.at, out);
 }
 
 void LocalRound::SweepIfAllEnded(BootTime now, Effects* out) {
-  if (!active() || judged_ || workers_.live() > 0) return;
+  if (!active() || judged_ || workers_.live() > 0 || failures_.AwaitsCauseUntil()) return;
   judged_ = true;
   if (!ladder_) {
     outcome_ = v1::OUTCOME_SUCCEEDED;
@@ -76,6 +77,15 @@ bool LocalRound::FailsToStart(BootTime now, absl::Time wall_at_boot, Effects* ou
   return true;
 }
 
+// The cause may be on another node, though all workers of this one have ended.
+bool LocalRound::FailsByEcho(BootTime now, Effects* out) {
+  const std::optional<BootTime> until = failures_.AwaitsCauseUntil();
+  const bool may_come = workers_.live() > 0 || round_.node_count() > 1;
+  if (!until || ladder_ || (now < *until && may_come)) return false;
+  failures_.TakeEchoes(out);
+  return true;
+}
+
 // The report may arrive after the end of the round: it counts for that round until the next one starts.
 bool LocalRound::OnProgress() { return IsSet(id()) && !std::exchange(progressed_, true); }
 
@@ -90,6 +100,7 @@ bool LocalRound::BeginStop(BootTime now, const Stop& stop, Effects* out) {
     ladder_->Hasten(now + grace);
     return false;
   }
+  if (failures_.AwaitsCauseUntil()) failures_.TakeEchoes(out);
   ladder_.emplace(now, stop.signal, grace);
   if (outcome_ != v1::OUTCOME_SUCCEEDED) outcome_ = stop.outcome;
   phase_ = v1::HOST_PHASE_STOPPING;

@@ -72,6 +72,8 @@ class LocalRound {
   bool OnExit(WorkerEnd end, Effects* out);
   // True: a worker does not execute though kStartLimit has passed; that makes the round fail, too.
   bool FailsToStart(BootTime now, absl::Time wall_at_boot, Effects* out);
+  // True: a worker has failed because a peer had gone, and no other failure came; that makes the round fail, too.
+  bool FailsByEcho(BootTime now, Effects* out);
   void OnRestEnded(int local_rank) { workers_.OnRestEnded(local_rank); }
   // Once every worker has been reported as ended: judges the round and sweeps. Before and after that: nothing.
   void SweepIfAllEnded(BootTime now, Effects* out);

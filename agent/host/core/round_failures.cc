@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "agent/host/core/keyboard_hint.h"
 #include "base/failure.h"
@@ -12,7 +13,14 @@
 namespace muster::host {
 namespace {
 
-constexpr int kWorkerUsage = 2;  // argparse's exit code
+constexpr int kWorkerUsage = 2;        // argparse's exit code
+constexpr int kUncaughtException = 1;  // Python's
+// For a process that has reported its failure to end. One that lives longer went on.
+constexpr absl::Duration kReportBefore = absl::Seconds(5);
+
+constexpr size_t kMaxLeftNamed = 8;
+
+bool IsTraceback(const std::string& text) { return absl::StrContains(text, "Traceback (most recent call last)"); }
 
 }  // namespace
 
@@ -20,12 +28,17 @@ bool RoundFailures::OnEnd(const WorkerEnd& end, std::optional<BootTime> stopping
   const Ending& ending = end.ending;
   if (ending.without_input) without_input_[end.local_rank] = ending.output_is_unseen;
   all_usage_errors_ &= ending.by_signal ? stopping_since.has_value() : ending.number == kWorkerUsage;
+  if (ending.ok() && !stopping_since) left_early_.insert(end.local_rank);
   if (ending.ok()) return false;
   if (ending.done) {
     if (!stopping_since) SayDone(end, out);
     return false;
   }
   if (!stopping_since) {
+    if (ending.hung == Ending::Hung::kNo && SoundsLikeAnEcho(MakeFailure(end, end.at))) {
+      echoes_.push_back(end);
+      return false;
+    }
     Fail(end, out);
     return true;
   }
@@ -33,8 +46,19 @@ bool RoundFailures::OnEnd(const WorkerEnd& end, std::optional<BootTime> stopping
     TakeHung(end, out);
     return false;
   }
-  if (cause_ || !TakesLate(end, *stopping_since, out)) AddFurther(end);
+  if (cause_ || !TakesLate(end, *stopping_since, out)) AddFurther(end, *stopping_since, out);
   return false;
+}
+
+std::optional<BootTime> RoundFailures::AwaitsCauseUntil() const {
+  if (cause_ || echoes_.empty()) return std::nullopt;
+  return echoes_.front().at + kEchoPatience;
+}
+
+void RoundFailures::TakeEchoes(Effects* out) {
+  const WorkerEnd first = echoes_.front();
+  echoes_.erase(echoes_.begin());
+  Fail(first, out);
 }
 
 void RoundFailures::SayDone(const WorkerEnd& end, Effects* out) const {
@@ -49,6 +73,8 @@ void RoundFailures::Fail(const WorkerEnd& end, Effects* out) {
   SetCause(end, FailedAt(end));
   const std::string& text = end.ending.error_text;
   SayCause(end, text.empty() ? "" : absl::StrCat(": ", text), out);
+  for (const WorkerEnd& echo : std::exchange(echoes_, {}))
+    AddOther(MakeFailure(echo, FailedAt(echo)), FailedAt(echo));
 }
 
 // Its end made the others fail, and one of them ended sooner.
@@ -57,18 +83,35 @@ void RoundFailures::TakeHung(const WorkerEnd& end, Effects* out) {
   Fail(end, out);
 }
 
-// A failure after the node began to stop its workers. A worker that reported an earlier failure than the cause and
-// took longer to end becomes the cause after all, if it exited by itself.
-void RoundFailures::AddFurther(const WorkerEnd& end) {
-  BootTime at = FailedAt(end);
+// A failure after the node began to stop its workers. A worker that reported a failure earlier than the cause, or
+// one that the cause may be an echo of, and took longer to end becomes the cause after all.
+void RoundFailures::AddFurther(const WorkerEnd& end, BootTime stopping_since, Effects* out) {
+  const BootTime at = FailedAt(end);
   v1::Failure other = MakeFailure(end, at);
-  if (cause_ && end.ending.failed_at_s && !end.ending.by_signal && at < cause_at_) {
-    std::swap(*cause_, other);
-    std::swap(cause_at_, at);
-  } else {
+  const std::optional<BootTime> before = FailedBefore(end, stopping_since);
+  const bool after_echo = cause_ && SoundsLikeAnEcho(*cause_), is_echo = SoundsLikeAnEcho(other);
+  const bool is_earlier = before && *before < cause_at_ && !end.ending.by_signal && (after_echo || !is_echo);
+  if (!cause_ || !before || !(is_earlier || (after_echo && !is_echo))) {
     other.set_after_our_signal(true);
+    return AddOther(std::move(other), at);
   }
-  AddOther(std::move(other), at);
+  AddOther(*std::move(cause_), cause_at_);
+  TakeLate(end, *before, stopping_since, out);
+}
+
+// When the worker failed, if what it wrote shows that it did before this node began to stop its workers. What is
+// on its standard error counts only beside an echo: a program may print a traceback and go on.
+std::optional<BootTime> RoundFailures::FailedBefore(const WorkerEnd& end, BootTime stopping_since) const {
+  const Ending& ending = end.ending;
+  BootTime at = absl::InfiniteFuture();
+  if (ending.failed_at_s) {
+    at = FailedAt(end);
+    if (ending.by_signal && at < stopping_since - kReportBefore) return std::nullopt;  // it went on
+  } else if (cause_ && SoundsLikeAnEcho(*cause_) && ending.spoke_at && IsTraceback(ending.last_words)) {
+    at = std::clamp(absl::UnixEpoch() + (*ending.spoke_at - end.wall_at_boot), started_at_, end.at);
+    if (at < cause_at_ - kReportBefore) return std::nullopt;
+  }
+  return at < stopping_since ? std::optional(at) : std::nullopt;
 }
 
 void RoundFailures::AddOther(v1::Failure other, BootTime at) {
@@ -78,22 +121,30 @@ void RoundFailures::AddOther(v1::Failure other, BootTime at) {
   }
   other.set_error_text(CutUtf8(other.error_text(), kMaxBriefText));
   other.clear_callstack();
+  other.clear_last_output();
   others_.push_back({std::move(other), at});
 }
 
 // A worker that reported a failure from before the stop, and took longer to end than its peers took to fail
 // because of it: their failures may all be echoes of this one. The node was stopped by then anyway.
 bool RoundFailures::TakesLate(const WorkerEnd& end, BootTime stopping_since, Effects* out) {
-  if (!end.ending.failed_at_s || end.ending.by_signal) return false;
-  const BootTime at = FailedAt(end);
-  if (at >= stopping_since) return false;
+  const std::optional<BootTime> at = FailedBefore(end, stopping_since);
+  if (!at) return false;
+  TakeLate(end, *at, stopping_since, out);
+  return true;
+}
+
+void RoundFailures::TakeLate(const WorkerEnd& end, BootTime at, BootTime stopping_since, Effects* out) {
   SetCause(end, at);
+  if (end.ending.by_signal) {
+    cause_->set_exit_code(kUncaughtException);
+    cause_->set_hint("it had failed, and muster's signal ended it before it could exit");
+  }
   const absl::Duration before = absl::Trunc(stopping_since - at, absl::Milliseconds(1));
   SayCause(end,
            absl::StrCat("; it had failed ", absl::FormatDuration(before),
                         " before this node began to stop its workers"),
            out);
-  return true;
 }
 
 // When the worker failed. Its own timestamp may precede its end, but it is truncated to a second, so the latest
@@ -129,6 +180,7 @@ v1::Failure RoundFailures::MakeFailure(const WorkerEnd& end, BootTime at) const 
   failure.set_hung_for_all(ending.hung == Ending::Hung::kForAll);
   failure.set_error_text(CutUtf8(ending.error_text, kMaxErrorText));
   failure.set_callstack(CutUtf8(ending.callstack, kMaxErrorText));
+  failure.set_last_output(CutUtf8(ending.last_words, kMaxErrorText));
   failure.set_error_file(ending.error_file);
   const absl::Time wall = end.wall_at_boot + (at - absl::UnixEpoch());
   failure.set_wall_time_s(ending.failed_at_s.value_or(absl::ToUnixSeconds(wall)));
@@ -149,7 +201,7 @@ void RoundFailures::SayCause(const WorkerEnd& end, const std::string& more, Effe
 
 void RoundFailures::OnLastOutput(const std::string& lines) {
   if (!cause_) return;
-  cause_->set_last_output(CutUtf8(lines, kMaxErrorText));
+  if (!lines.empty()) cause_->set_last_output(CutUtf8(lines, kMaxErrorText));
   const auto unseen = without_input_.find(cause_->local_rank());
   if (unseen == without_input_.end() || !cause_->hint().empty()) return;
   cause_->set_hint(KeyboardHint(*cause_, lines, unseen->second));
@@ -157,6 +209,7 @@ void RoundFailures::OnLastOutput(const std::string& lines) {
 
 void RoundFailures::AddHint() {
   if (!cause_) return;
+  if (SoundsLikeAnEcho(*cause_) && cause_->hint().empty()) cause_->set_hint(LeftEarly());
   const bool early = cause_at_ - started_at_ <= kUsageErrorWithin;
   if (!all_usage_errors_ || !early || cause_->exit_code() != kWorkerUsage) return;
   const bool chosen_by_user = !local_rank_option_.empty() && local_rank_option_ != "local-rank";
@@ -167,6 +220,15 @@ void RoundFailures::AddHint() {
       local_rank_option_.empty()
           ? "--local-rank, add --pass-local-rank (for --local_rank: --pass-local-rank=local_rank)"
           : "--local_rank, with an underscore, use --pass-local-rank=local_rank"));
+}
+
+// Who had left its peers without a failure; empty: nobody.
+std::string RoundFailures::LeftEarly() const {
+  std::vector<std::string> left;
+  for (const int local_rank : left_early_) left.push_back(absl::StrCat("rank ", round_.first_rank() + local_rank));
+  return left.empty()
+             ? ""
+             : absl::StrCat(JoinAtMost(left, kMaxLeftNamed), " exited with code 0 while this rank still ran");
 }
 
 void RoundFailures::Describe(v1::HostStatus* status) const {

@@ -1,14 +1,16 @@
 // Which worker made this node's round fail, among all workers of the node that failed in it.
 //
-// The failure that is reported first is the cause. A worker that exits later replaces it if its error file shows
-// that it failed earlier: its peers may fail because of it faster than it ends. All others are listed as failures
-// after muster's own signal, also where no worker of this node is the cause. A worker that had created its done
-// file has not failed, however it ends; one that muster has ended because the job hung has. Pure.
+// The failure that is reported first is the cause, unless it is an echo (base/failure.h): then its own cause has
+// kEchoPatience to end, too. A worker that exits after the stop replaces the cause if what it wrote shows that it
+// failed earlier: its peers may fail because of it faster than it ends. All others are listed as failures after
+// muster's own signal, also where no worker of this node is the cause. A worker that had created its done file has
+// not failed, however it ends; one that muster has ended because the job hung has. Pure.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -40,10 +42,14 @@ class RoundFailures {
       : round_(round), started_at_(started_at), hostname_(hostname), local_rank_option_(local_rank_option) {}
 
   // stopping_since: when muster began to stop the workers; nullopt: it has not. True: the round has failed, and
-  // its workers must be stopped.
+  // its workers must be stopped. An echo alone makes it fail only later: TakeEchoes.
   [[nodiscard]] bool OnEnd(const WorkerEnd& end, std::optional<BootTime> stopping_since, Effects* out);
   // The worker made the round fail, by its end or without one.
   void Fail(const WorkerEnd& end, Effects* out);
+
+  // The cause of the echoes so far is awaited up to this time; nullopt: there are none, or a cause is known.
+  std::optional<BootTime> AwaitsCauseUntil() const;
+  void TakeEchoes(Effects* out);  // waits no longer: the first of them is the cause
 
   void OnLastOutput(const std::string& lines);  // the last that the worker of the cause wrote; ignored without one
   void AddHint();                               // call once all workers have ended
@@ -55,8 +61,11 @@ class RoundFailures {
  private:
   void SayDone(const WorkerEnd& end, Effects* out) const;
   void TakeHung(const WorkerEnd& end, Effects* out);
-  void AddFurther(const WorkerEnd& end);
+  void AddFurther(const WorkerEnd& end, BootTime stopping_since, Effects* out);
+  std::optional<BootTime> FailedBefore(const WorkerEnd& end, BootTime stopping_since) const;
+  std::string LeftEarly() const;
   bool TakesLate(const WorkerEnd& end, BootTime stopping_since, Effects* out);
+  void TakeLate(const WorkerEnd& end, BootTime at, BootTime stopping_since, Effects* out);
   void AddOther(v1::Failure other, BootTime at);
   BootTime FailedAt(const WorkerEnd& end) const;
   v1::Failure MakeFailure(const WorkerEnd& end, BootTime at) const;
@@ -75,6 +84,8 @@ class RoundFailures {
   };
   std::vector<Other> others_;  // in the order in which they became known, the first kMaxOtherFailures
   int more_others_ = 0;
+  std::vector<WorkerEnd> echoes_;      // before muster's signal; their cause is not known
+  std::set<int> left_early_;           // local ranks that exited with 0 before muster's signal
   std::map<int, bool> without_input_;  // ended workers that read /dev/null; whether their output is unseen
   // Every worker that has ended exited with code 2 by itself, or was ended by muster's signal: argparse rejects
   // the arguments of all workers alike.

@@ -133,6 +133,12 @@ std::optional<WorkerError> ReadErrorFile(const std::string& path) {
   return parsed;
 }
 
+std::optional<absl::Time> ModifiedAt(const std::string& path) {
+  struct stat info = {};
+  if (stat(path.c_str(), &info) != 0) return std::nullopt;
+  return absl::TimeFromTimespec(info.st_mtim);
+}
+
 bool FileExists(const std::string& path) {
   struct stat info = {};
   return lstat(path.c_str(), &info) == 0;

@@ -33,6 +33,7 @@ WorkerError ParseErrorFile(const std::string& content);
 std::optional<WorkerError> ReadErrorFile(const std::string& path);
 
 // Whether there is such a file. Never follows a link.
+std::optional<absl::Time> ModifiedAt(const std::string& path);  // nullopt: there is no such file
 bool FileExists(const std::string& path);
 
 // A private folder with an error file, a done file and a heartbeat file for each worker and round; used without a

@@ -1,13 +1,21 @@
 #include "agent/host/report/failure_details.h"
 
 #include <chrono>
+#include <csignal>
 #include <utility>
 
 #include "base/io/bounded_call.h"
 #include "base/io/event_loop.h"
+#include "base/text.h"
 #include "base/utf8.h"
 
 namespace muster::host {
+namespace {
+
+// What C++ says of an exception that nobody has caught. Many lines of stacks may follow.
+constexpr char kThrown[] = "  what():  ";
+
+}  // namespace
 
 void FailureDetails::BeginRound(absl::Duration limit) {
   left_ = limit;
@@ -56,6 +64,30 @@ void FailureDetails::Explain(int local_rank, Ending* ending) {
   if (reason == reasons_.end()) return;
   const std::string own = std::move(ending->error_text);
   ending->error_text = ToUtf8(reason->second + (own.empty() ? "" : "\n" + own), kMaxErrorText);
+}
+
+bool FailureDetails::HasHeardOut(int local_rank) const {
+  const auto found = sources_.find(local_rank);
+  return found == sources_.end() || !found->second.tail || found->second.tail->ended();
+}
+
+void FailureDetails::AddLastWords(int local_rank, Ending* ending) {
+  const auto found = sources_.find(local_rank);
+  if (found == sources_.end()) return;
+  std::string thrown;
+  if (const OutputTail* const tail = found->second.tail.get()) {
+    ending->last_words = tail->Last();
+    ending->spoke_at = tail->fed_at();
+    thrown = tail->LastWith(kThrown);
+  } else if (const std::string& path = found->second.stderr_file; !path.empty()) {
+    const auto end = InTime([path] { return std::pair(EndOfFile(path), ModifiedAt(path)); });
+    if (!end) return;
+    ending->last_words = LastLines(end->first);
+    ending->spoke_at = end->second;
+    thrown = LastLineWith(kThrown, end->first);
+  }
+  const bool aborted = ending->by_signal && ending->number == SIGABRT;
+  if (aborted && ending->error_text.empty()) ending->error_text = CutUtf8(thrown, kMaxErrorText);
 }
 
 // Without a thread nothing is read: the host must not wait for a file system, and few processes are left by then.

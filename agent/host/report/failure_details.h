@@ -48,6 +48,12 @@ class FailureDetails {
   // failed worker.
   void Explain(int local_rank, Ending* ending);
 
+  // Whether all that an ended worker wrote to the pipe of its standard error was read; true without one.
+  bool HasHeardOut(int local_rank) const;
+  // Adds the last lines of its standard error, as far as they were read, and when it wrote them; to an abort the
+  // exception that caused it.
+  void AddLastWords(int local_rank, Ending* ending);
+
   // Begins to read the file that has the standard error of this worker, if there is no pipe. Never waits: a thread
   // of its own reads it. Call it when nothing of the worker is alive.
   void BeginLastOutput(int local_rank);

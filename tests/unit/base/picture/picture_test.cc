@@ -129,6 +129,16 @@ TEST(PictureLines, TheRankThatDiffersComesFirst) {
                   "    step (/job/train.py:88)", "    <module> (/job/train.py:120)"));
 }
 
+TEST(PictureLines, RanksThatHaveNotComeAreNamedIfOthersHave) {
+  std::vector<RankPicture> ranks = {InAllReduce(0), InAllReduce(1), InAllReduce(2)};
+  ranks[1].silent_so_far = true;
+  EXPECT_EQ(PictureLines(ranks).front(), "rank 1 has shown no sign of life in this round; others have");
+  ranks[2].silent_so_far = true;
+  EXPECT_EQ(PictureLines(ranks).front(), "ranks 1-2 have shown no sign of life in this round; others have");
+  ranks[0].silent_so_far = true;
+  EXPECT_THAT(PictureLines(ranks).front(), testing::Not(testing::HasSubstr("no sign of life")));
+}
+
 TEST(PictureLines, OfGroupsOfOneSizeTheSuspectsComesFirst) {
   RankPicture stopped = Standing(1, {{"load", "/job/data.py", 41}});
   stopped.state = 'T';

@@ -102,7 +102,8 @@ TEST(OptionTable, TheCoordinatorHasTheOptionsOfTheJob) {
   EXPECT_TRUE(IsRestartPolicyOption("exclude-after"));
   EXPECT_FALSE(IsRestartPolicyOption("preflight"));
   EXPECT_FALSE(IsRestartPolicyOption("lease"));
-  for (const char* name : {"exclude-after", "lease", "last-call-timeout", "rejoin-timeout", "on-hang"}) {
+  for (const char* name :
+       {"exclude-after", "lease", "last-call-timeout", "rejoin-timeout", "start-timeout", "on-hang"}) {
     EXPECT_TRUE(IsCoordinatorsOption(name)) << name;
   }
   EXPECT_FALSE(IsCoordinatorsOption("join-timeout")) << "it also limits how long a node looks for the coordinator";

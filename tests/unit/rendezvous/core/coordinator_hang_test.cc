@@ -136,9 +136,26 @@ TEST(CoordinatorHang, ASilenceBeforeTheRoundIsWarmIsSaidOnceAndLeftAlone) {
       c.Said("no worker has shown a sign of life for 20s (--hang-timeout), but this round is not warm yet: it "
              "takes 10 separate tenths of that time with signs, and 3 have been seen; until then it may be silent "
              "for "
-             "30m"),
+             "30m (--start-timeout)"),
       1);
   EXPECT_EQ(c.Told("a").picture(), 0u);
+}
+
+TEST(CoordinatorHang, AColdRoundHangsAfterItsOwnLimit) {
+  CoordinatorOptions options = Watched();
+  options.start_timeout = absl::Minutes(1);
+  Cluster c(options);
+  c.Join("a", 0);
+  c.Join("b", 1);
+  for (const char* name : {"a", "b"}) {
+    c.Apply(name);
+    c.At(name).status.set_quiet_ms(absl::ToInt64Milliseconds(absl::Hours(1)));
+  }
+  c.Pass(absl::Seconds(59), {"a", "b"});
+  EXPECT_EQ(c.Told("a").picture(), 0u);
+  c.Pass(absl::Seconds(2), {"a", "b"});
+  EXPECT_NE(c.Told("a").picture(), 0u);
+  EXPECT_EQ(c.Said("no worker has shown a sign of life for 1m (--start-timeout): asking all nodes"), 1);
 }
 
 // kRunLimit ends the wait for it.

@@ -15,6 +15,7 @@ namespace {
 v1::AgentStatus& Stranger(Cluster* c, const std::string& run_id) {
   Cluster::Node& node = c->At("x");
   node.stream = 99;
+  node.status.set_protocol(kProtocol);
   node.status.set_run_id(run_id);
   node.status.set_host_id("x");
   return node.status;

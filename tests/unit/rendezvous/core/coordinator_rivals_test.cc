@@ -127,6 +127,7 @@ TEST(CoordinatorRefusals, TheFinalMessageNamesRefusedNodes) {
   c.Join("a", 0);
   Cluster::Node& stranger = c.At("x");
   stranger.stream = 99;
+  stranger.status.set_protocol(kProtocol);
   stranger.status.set_run_id("other");
   stranger.status.set_host_id("x");
   stranger.status.set_hostname("x");
@@ -178,6 +179,7 @@ TEST(CoordinatorRefusals, NodesThatKeepComingBackAreLoggedOnceEach) {
     for (int i = 0; i < kStranded; ++i) {
       Cluster::Node& stranger = c.At("x");
       stranger.stream = StreamId{1000} + static_cast<StreamId>(attempt) * kStranded + static_cast<StreamId>(i);
+      stranger.status.set_protocol(kProtocol);
       stranger.status.set_run_id("other");
       stranger.status.set_host_id("x" + std::to_string(i));
       stranger.status.set_hostname("x" + std::to_string(i));

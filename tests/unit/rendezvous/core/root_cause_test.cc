@@ -57,6 +57,15 @@ TEST(FirstCause, WithinAMomentASignalBeatsAnExitCode) {
   EXPECT_EQ(FirstCause(RefsTo({Code(0, 1, 1.0), Signal(1, 11, 1.2)}))->failure.rank(), 0);
 }
 
+TEST(FirstCause, APeersAbortDoesNotBeatAnExitCode) {
+  SeenFailure aborted = Signal(1, 6, 1.03);
+  aborted.failure.set_error_text("what():  [pair.cc:553] Connection closed by peer");
+  EXPECT_EQ(FirstCause(RefsTo({Code(0, 2, 1.0), aborted}))->failure.rank(), 0);
+  SeenFailure reset = Code(0, 1, 1.0);
+  reset.failure.set_error_text("Connection reset by peer");
+  EXPECT_EQ(FirstCause(RefsTo({reset, aborted}))->failure.rank(), 1) << "both are echoes";
+}
+
 TEST(FirstCause, OutOfMemoryBeatsTheEarliestSignal) {
   EXPECT_EQ(FirstCause(RefsTo({Code(0, 1, 1.0), Signal(1, 11, 1.03), Signal(2, 7, 1.02)}))->failure.rank(), 2);
   SeenFailure oom = Signal(3, 9, 1.04);
@@ -71,7 +80,7 @@ TEST(FirstCause, APeersLossIsAnEchoOfAnotherFailure) {
   reset.failure.set_error_text(
       "RuntimeError: [../third_party/gloo/pair.cc:534] Connection closed by peer [10.0.0.1]");
   EXPECT_EQ(FirstCause(RefsTo({reset, Code(1, 7, 1.6)}))->failure.rank(), 1);
-  EXPECT_EQ(FirstCause(RefsTo({reset, Code(1, 7, 2.1)}))->failure.rank(), 0) << "it came too late to be the cause";
+  EXPECT_EQ(FirstCause(RefsTo({reset, Code(1, 7, 3.1)}))->failure.rank(), 0) << "it came too late to be the cause";
   EXPECT_EQ(FirstCause(RefsTo({reset}))->failure.rank(), 0) << "better than nothing";
   SeenFailure aborted = Signal(2, 6, 1.1);
   aborted.failure.set_last_output("terminate called ... NCCL error: ncclRemoteError: remote process exited");
@@ -115,6 +124,20 @@ TEST(RootCause, OtherFailuresAreListedInBrief) {
   EXPECT_EQ(verdict.other_failures(2).more_others(), 0);
 }
 
+TEST(RootCause, AnEchoGetsTheHintOfWhoSawARankLeave) {
+  SeenFailure echo = Code(0, 1, 1), other = Code(5, 1, 1.1);
+  echo.failure.set_error_text("Connection reset by peer");
+  other.failure = echo.failure;
+  other.failure.set_rank(5);
+  other.failure.set_hint("rank 6 exited with code 0");
+  v1::Verdict verdict;
+  SetRootCause(echo.failure, RefsTo({echo, other}), &verdict);
+  EXPECT_EQ(verdict.root_cause().hint(), "rank 6 exited with code 0");
+  echo.failure.clear_error_text();
+  SetRootCause(echo.failure, RefsTo({echo, other}), &verdict);
+  EXPECT_EQ(verdict.root_cause().hint(), "") << "it is no echo";
+}
+
 TEST(RootCause, WorkersThatMusterStoppedAreListedLast) {
   const SeenFailure cause = Code(3, 7, 2);
   SeenFailure stopped = Signal(5, 15, 3);
@@ -150,7 +173,7 @@ TEST(FirstCause, OfOneMomentIsTheFirstInTheList) {
 TEST(FirstCause, AnEchoMayComeAWholeWindowBeforeItsCause) {
   SeenFailure reset = Code(0, 1, 1.0);
   reset.failure.set_error_text("Connection reset by peer");
-  EXPECT_EQ(FirstCause(RefsTo({reset, Code(1, 7, 2.0)}))->failure.rank(), 1);
+  EXPECT_EQ(FirstCause(RefsTo({reset, Code(1, 7, 3.0)}))->failure.rank(), 1);
   SeenFailure signalled = Signal(2, 11, 0.99);
   signalled.failure.set_error_text("Connection reset by peer");
   EXPECT_EQ(FirstCause(RefsTo({reset, Code(1, 7, 1.5), Signal(3, 11, 1.4)}))->failure.rank(), 3)

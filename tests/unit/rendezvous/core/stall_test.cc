@@ -16,7 +16,8 @@ constexpr absl::Duration kLimit = absl::Seconds(20);
 
 // The judge, and the nodes that report to it.
 struct Round {
-  explicit Round(std::optional<absl::Duration> limit) : judge(limit) {}
+  explicit Round(std::optional<absl::Duration> limit, std::optional<absl::Duration> start = std::nullopt)
+      : judge(limit, start) {}
 
   // Silence of that length, as reports show it; then a sign of life.
   bool Silence(absl::Duration length) {
@@ -63,6 +64,16 @@ TEST(StallJudge, EachRoundWarmsUpAnew) {
 TEST(StallJudge, ALimitLongerThanTheWarmUpsHoldsThere) {
   Round round(absl::Hours(2));
   EXPECT_FALSE(round.Silence(absl::Hours(1)));
+}
+
+TEST(StallJudge, ALimitOfItsOwnHoldsUntilTheRoundIsWarm) {
+  Round round(kLimit, absl::Minutes(1));
+  EXPECT_FALSE(round.Silence(absl::Minutes(1)));
+  EXPECT_TRUE(round.Silence(absl::Minutes(1) + absl::Milliseconds(1)));
+  round.WarmUp();
+  EXPECT_TRUE(round.Silence(kLimit + absl::Milliseconds(1)));
+  EXPECT_TRUE(Round(absl::Hours(2), absl::Minutes(1)).Silence(absl::Minutes(2)))
+      << "also if it is the shorter one";
 }
 
 TEST(StallJudge, WithoutALimitNothingIsAStall) {

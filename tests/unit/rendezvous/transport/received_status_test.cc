@@ -2,15 +2,40 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <string>
+#include <vector>
 
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "base/ids.h"
 #include "base/ranges.h"
+#include "rendezvous/core/coordinator.h"
 #include "rendezvous/core/options.h"
+#include "rendezvous/transport/received_directive.h"
 
 namespace muster::rendezvous {
 namespace {
 
 constexpr char kGroupBegins = '\x0b', kGroupEnds = '\x0c';  // of field 1
+
+v1::AgentStatus OurStatus() {
+  v1::AgentStatus status;
+  status.set_protocol(kProtocol);
+  return status;
+}
+
+// What a node of each protocol so far says first, by protocol.
+std::vector<std::string> FirstStatuses() {
+  std::ifstream in(MUSTER_SOURCE_DIR "/tests/fixtures/first_statuses.tsv");
+  std::vector<std::string> all;
+  for (std::string line; std::getline(in, line);) {
+    if (line.front() == '#') continue;
+    EXPECT_EQ(line.substr(0, line.find('\t')), absl::StrCat(all.size()));
+    all.push_back(absl::HexStringToBytes(line.substr(line.find('\t') + 1)));
+  }
+  return all;
+}
 
 std::string Read(const std::string& bytes) {
   const auto status = ReadStatus(bytes);
@@ -18,7 +43,7 @@ std::string Read(const std::string& bytes) {
 }
 
 TEST(ReceivedStatusTest, AStatusIsReadAsItWasWritten) {
-  v1::AgentStatus status;
+  v1::AgentStatus status = OurStatus();
   status.set_run_id("run");
   status.mutable_last()->add_loss_ages_ms(123'456'789);
   (*status.mutable_facts())["a"] = "b";
@@ -28,7 +53,7 @@ TEST(ReceivedStatusTest, AStatusIsReadAsItWasWritten) {
 }
 
 TEST(ReceivedStatusTest, TheLargestHonestStatusIsRead) {
-  v1::AgentStatus status;
+  v1::AgentStatus status = OurStatus();
   for (int i = 0; i < kMaxLossAges; ++i) status.mutable_last()->add_loss_ages_ms(kMaxAge);
   for (int i = 0; i < kMaxFailureAges; ++i) status.mutable_last()->add_failure_ages_ms(kMaxAge);
   for (size_t i = 0; i < kMaxExcluded; ++i) {
@@ -42,18 +67,19 @@ TEST(ReceivedStatusTest, TheLargestHonestStatusIsRead) {
 
 // Two bytes each in the message, some 200 in memory.
 TEST(ReceivedStatusTest, ManyEmptyMessagesAreRefused) {
-  v1::AgentStatus status;
+  v1::AgentStatus status = OurStatus();
   for (size_t i = 0; i < kMaxStatusFields; ++i) status.mutable_verdict()->add_other_failures();
   EXPECT_EQ(Read(status.SerializeAsString()), "it sent a status of more than 8192 fields");
   status.mutable_verdict()->mutable_other_failures()->RemoveLast();
-  EXPECT_EQ(Read(status.SerializeAsString()), "") << "one field fewer, with the verdict itself";
+  status.mutable_verdict()->mutable_other_failures()->RemoveLast();
+  EXPECT_EQ(Read(status.SerializeAsString()), "") << "two fields fewer, with protocol and verdict";
 }
 
 TEST(ReceivedStatusTest, ElementsOfPackedListsCount) {
-  v1::AgentStatus status;
+  v1::AgentStatus status = OurStatus();
   for (size_t i = 0; i < kMaxStatusFields; ++i) status.mutable_last()->add_failure_ages_ms(1);
   EXPECT_NE(Read(status.SerializeAsString()), "");
-  status.mutable_last()->mutable_failure_ages_ms()->Truncate(kMaxStatusFields - 2);
+  status.mutable_last()->mutable_failure_ages_ms()->Truncate(kMaxStatusFields - 3);
   EXPECT_EQ(Read(status.SerializeAsString()), "");
 }
 
@@ -66,7 +92,7 @@ TEST(ReceivedStatusTest, UnknownFieldsCount) {
 }
 
 TEST(ReceivedStatusTest, MessagesWithinEachOtherHaveALimit) {
-  v1::AgentStatus status;
+  v1::AgentStatus status = OurStatus();
   v1::Failure* failure = status.mutable_failure();
   for (int depth = 2; depth < kMaxStatusNesting; ++depth) failure = failure->add_others();
   EXPECT_EQ(Read(status.SerializeAsString()), "");
@@ -83,8 +109,70 @@ TEST(ReceivedStatusTest, WhatIsNoStatusIsRefused) {
         std::string("\x00", 1), std::string("\x0a\xff\xff\xff\xff\x0f"), group, std::string("\x0a")}) {
     EXPECT_EQ(Read(bytes), "it sent something that is no status");
   }
-  EXPECT_EQ(Read(std::string("\x0a\x01\xff", 3)), "it sent something that is no status")
+  EXPECT_EQ(Read(OurStatus().SerializeAsString() + std::string("\x0a\x01\xff", 3)),
+            "it sent something that is no status")
       << "text that is not UTF-8";
+}
+
+TEST(OtherVersions, OfAnotherProtocolOnlyTheHeadIsRead) {
+  const std::vector<std::string> firsts = FirstStatuses();
+  ASSERT_EQ(firsts.size(), kProtocol + 1) << "add the first status of the new protocol to first_statuses.tsv";
+  for (uint32_t protocol = 0; protocol < kProtocol; ++protocol) {
+    const auto read = ReadStatus(firsts[protocol]);
+    ASSERT_TRUE(read.ok()) << protocol << ": " << read.status();
+    v1::AgentStatus head;
+    head.set_protocol(protocol);
+    head.set_hostname("old-node");
+    head.set_version("0.1.0");
+    EXPECT_EQ(read->SerializeAsString(), head.SerializeAsString());
+  }
+  EXPECT_EQ(ReadStatus(firsts[kProtocol])->run_id(), "recorded");
+}
+
+TEST(OtherVersions, NoContentHidesTheProtocol) {
+  v1::StatusHead head;
+  head.set_hostname(std::string("\xff\n", 2));
+  head.set_protocol(kProtocol + 1);
+  const auto read = ReadStatus(head.SerializeAsString() + std::string("\x0a\x01\xff\x1a\x01\xff", 6));
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->protocol(), kProtocol + 1);
+  EXPECT_EQ(read->hostname(), "\\xff\\n");
+}
+
+// The refused node, which reads Refused in any protocol, and the primary's log.
+TEST(OtherVersions, BothSidesNameBothProtocols) {
+  const std::vector<std::string> firsts = FirstStatuses();
+  for (uint32_t protocol = 0; protocol < kProtocol; ++protocol) {
+    CoordinatorOptions options;
+    options.run_id = "recorded";
+    Coordinator coordinator(options, FromBootNanos(1'000'000'000), 1);
+    Effects effects;
+    coordinator.OnStatus(FromBootNanos(1'000'000'000), 1, *ReadStatus(firsts[protocol]), &effects);
+    const std::string both =
+        absl::StrCat("protocol ", protocol, " (muster 0.1.0) differs from this job's protocol ", kProtocol,
+                     "; use one version of muster on all nodes");
+    std::string told, logged;
+    for (const Effect& effect : effects) {
+      if (const auto* send = std::get_if<SendDirective>(&effect)) told = send->directive.refused().reason();
+      if (const auto* note = std::get_if<Note>(&effect)) logged += note->text;
+    }
+    EXPECT_EQ(told, both);
+    EXPECT_EQ(logged, absl::StrCat("refused old-node: ", both));
+  }
+}
+
+TEST(OtherVersions, ADirectiveOfAnotherProtocolIsReadUpToItsRefusal) {
+  v1::DirectiveHead head;
+  head.set_protocol(kProtocol + 1);
+  head.mutable_refused()->set_reason("use one version");
+  const std::string unreadable("\x0a\x01\xff", 3);  // as Directive.id
+  const auto read = ReadDirective(unreadable + head.SerializeAsString());
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->protocol(), kProtocol + 1);
+  EXPECT_EQ(read->refused().reason(), "use one version");
+  head.set_protocol(kProtocol);
+  EXPECT_EQ(ReadDirective(unreadable + head.SerializeAsString()).status().message(),
+            "it sent something that is no order");
 }
 
 }  // namespace

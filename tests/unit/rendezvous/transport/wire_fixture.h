@@ -117,17 +117,18 @@ class WireTest : public ::testing::Test {
 
   static v1::AgentStatus Status(uint64_t seq) {
     v1::AgentStatus status;
+    status.set_protocol(kProtocol);
     status.mutable_id()->set_seq(seq);
     return status;
   }
   static v1::AgentStatus StatusOf(const std::string& host_id, uint64_t seq = 1) {
     v1::AgentStatus status = Status(seq);
-    status.set_protocol(kProtocol);
     status.set_host_id(host_id);
     return status;
   }
   static v1::Directive Directive(uint64_t seq) {
     v1::Directive directive;
+    directive.set_protocol(kProtocol);
     directive.mutable_id()->set_seq(seq);
     return directive;
   }

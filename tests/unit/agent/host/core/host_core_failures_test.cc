@@ -3,6 +3,7 @@
 
 #include <csignal>
 
+#include "base/failure.h"
 #include "tests/unit/agent/host/core/host_core_fixture.h"
 
 namespace muster::host {
@@ -40,6 +41,67 @@ TEST_F(HostCoreTest, AStopFromOutsideMakesNoCause) {
   EXPECT_EQ(LastStatus().outcome(), v1::OUTCOME_STOPPED);
   EXPECT_TRUE(LastStatus().failure().after_our_signal()) << "listed beside the cause, which is on another node";
   EXPECT_EQ(LastStatus().failure().others_size(), 1);
+}
+
+Ending PeerGone() {
+  Ending ending;
+  ending.number = 1;
+  ending.last_words = "RuntimeError: Connection closed by peer";
+  return ending;
+}
+
+TEST_F(HostCoreTest, AnEchoStopsNobodyUntilItsCauseHasHadTime) {
+  Run(1);
+  core_.OnExit(now_, 0, PeerGone(), &effects_);
+  Pass(kEchoPatience - kTick);
+  EXPECT_TRUE(Took<StopWorkers>().empty());
+  EXPECT_FALSE(LastStatus().has_failure());
+  Pass(kTick);
+  EXPECT_EQ(Took<StopWorkers>().size(), 1u);
+  EXPECT_EQ(LastStatus().outcome(), v1::OUTCOME_FAILED);
+  EXPECT_EQ(LastStatus().failure().rank(), 2);
+}
+
+TEST_F(HostCoreTest, AfterAnEchoTheNextFailureStopsAtOnce) {
+  Run(1);
+  core_.OnExit(now_, 0, PeerGone(), &effects_);
+  Pass(absl::Milliseconds(500));
+  Exit(1, 2);
+  EXPECT_EQ(LastStatus().outcome(), v1::OUTCOME_FAILED);
+  EXPECT_EQ(LastStatus().failure().rank(), 3);
+  EXPECT_EQ(LastStatus().failure().exit_code(), 2);
+}
+
+TEST_F(HostCoreTest, EchoesOfAllWorkersAreNotWaitedWith) {
+  Run(1);
+  core_.OnExit(now_, 0, PeerGone(), &effects_);
+  core_.OnExit(now_, 1, PeerGone(), &effects_);
+  EXPECT_EQ(LastStatus().outcome(), v1::OUTCOME_FAILED);
+  EXPECT_EQ(LastStatus().failure().rank(), 2);
+}
+
+TEST_F(HostCoreTest, ACauseOnAnotherNodeHasTimeToo) {
+  v1::HostDirective directive = Directive();
+  *directive.mutable_start() = Round(1);
+  directive.mutable_start()->set_node_count(2);
+  Give(directive);
+  for (const int local_rank : {0, 1}) core_.OnExit(now_, local_rank, PeerGone(), &effects_);
+  Pass(kEchoPatience - kTick);
+  EXPECT_FALSE(LastStatus().has_failure());
+  EXPECT_TRUE(Took<Sweep>().empty());
+  Pass(kTick);
+  EXPECT_EQ(LastStatus().outcome(), v1::OUTCOME_FAILED);
+  EXPECT_EQ(Took<Sweep>().size(), 1u);
+}
+
+TEST_F(HostCoreTest, AnOrderedStopEndsTheWaitAndReportsTheEcho) {
+  Run(1);
+  core_.OnExit(now_, 0, PeerGone(), &effects_);
+  v1::HostDirective stop = Directive();
+  stop.mutable_stop()->set_grace_ms(1000);
+  Give(stop);
+  EXPECT_EQ(LastStatus().failure().rank(), 2);
+  EXPECT_FALSE(LastStatus().failure().after_our_signal()) << "it failed before";
 }
 
 TEST_F(HostCoreTest, AFailureIsDatedByTheWorkerToTheSecond) {

@@ -6,6 +6,7 @@
 
 #include <csignal>
 
+#include "base/failure.h"
 #include "base/other_failures.h"
 #include "tests/unit/effects.h"
 
@@ -33,6 +34,19 @@ class RoundFailuresTest : public ::testing::Test {
     ending.failed_at_s = absl::ToUnixSeconds(kWallAtBoot + (kStart - absl::UnixEpoch())) + second;
     return ending;
   }
+  static constexpr char kPeerGone[] = "RuntimeError: [gloo/transport/tcp/pair.cc:553] Connection closed by peer";
+  static Ending Echo(Ending ending) {
+    ending.last_words = kPeerGone;
+    return ending;
+  }
+  static Ending Killed(int signal) { return Ending{.by_signal = true, .number = signal}; }
+  // It wrote a traceback then, counted from the round's start.
+  static Ending Raised(Ending ending, absl::Duration at) {
+    ending.last_words = "[rank3]: Traceback (most recent call last):\n[rank3]: ValueError: bad data";
+    ending.spoke_at = kWallAtBoot + (kStart + at - absl::UnixEpoch());
+    return ending;
+  }
+  int CauseRank() const { return failures_.cause() ? failures_.cause()->local_rank() : -1; }
   bool End(int local_rank, absl::Duration after, const Ending& ending) {
     const WorkerEnd end{
         .at = kStart + after, .wall_at_boot = kWallAtBoot, .local_rank = local_rank, .pid = 71, .ending = ending};
@@ -130,6 +144,91 @@ TEST_F(RoundFailuresTest, AReportOfAWorkerThatWeKilledDoesNot) {
   killed.by_signal = true;
   EXPECT_FALSE(End(1, absl::Seconds(12), killed));
   EXPECT_EQ(failures_.cause()->local_rank(), 0);
+}
+
+TEST_F(RoundFailuresTest, AnEchoWaitsForItsCause) {
+  EXPECT_FALSE(End(0, absl::Seconds(10), Echo(Killed(SIGABRT))));
+  EXPECT_FALSE(End(1, absl::Seconds(11), Echo(Code(1))));
+  EXPECT_EQ(failures_.AwaitsCauseUntil(), kStart + absl::Seconds(10) + kEchoPatience);
+  EXPECT_FALSE(failures_.cause());
+  EXPECT_TRUE(End(3, absl::Seconds(11), Code(2)));
+  EXPECT_EQ(CauseRank(), 3);
+  EXPECT_FALSE(failures_.AwaitsCauseUntil());
+  const v1::Failure reported = Reported().failure();
+  ASSERT_EQ(reported.others_size(), 2);
+  EXPECT_EQ(reported.others(0).signal(), SIGABRT);
+  EXPECT_FALSE(reported.others(0).after_our_signal()) << "it failed by itself";
+}
+
+TEST_F(RoundFailuresTest, AnEchoWithoutACauseIsTheCause) {
+  EXPECT_FALSE(End(1, absl::Seconds(10), Echo(Code(1))));
+  EXPECT_FALSE(End(0, absl::Seconds(11), Echo(Code(1))));
+  failures_.TakeEchoes(&effects_);
+  EXPECT_EQ(CauseRank(), 1);
+  EXPECT_EQ(CauseAt(), absl::Seconds(10));
+  EXPECT_EQ(Reported().failure().others_size(), 1);
+}
+
+TEST_F(RoundFailuresTest, NoPeerMakesAWorkerCrashOrHang) {
+  Ending hung = Echo(Killed(SIGABRT));
+  hung.hung = Ending::Hung::kSuspect;
+  EXPECT_TRUE(End(0, absl::Seconds(10), hung));
+  EXPECT_TRUE(End(1, absl::Seconds(10), Echo(Killed(SIGSEGV))));
+}
+
+// The error files of its peers may even be older: they fail at once when its sockets close.
+TEST_F(RoundFailuresTest, AnOlderEchoDoesNotTakeTheCause) {
+  EXPECT_TRUE(End(3, absl::Seconds(10), FailedAt(9)));
+  stopping_since_ = kStart + absl::Seconds(10);
+  EXPECT_FALSE(End(0, absl::Seconds(11), Echo(FailedAt(5))));
+  EXPECT_EQ(CauseRank(), 3);
+}
+
+TEST_F(RoundFailuresTest, AnExceptionBeforeTheStopBeatsAnEcho) {
+  EXPECT_FALSE(End(0, absl::Seconds(10), Echo(Code(1))));
+  failures_.TakeEchoes(&effects_);
+  stopping_since_ = kStart + absl::Seconds(12);
+  EXPECT_FALSE(End(3, absl::Seconds(13), Raised(Killed(SIGTERM), absl::Seconds(9))));
+  EXPECT_EQ(CauseRank(), 3);
+  EXPECT_EQ(CauseAt(), absl::Seconds(9));
+  EXPECT_EQ(failures_.cause()->exit_code(), 1) << "the signal is no part of the cause";
+  EXPECT_NE(failures_.cause()->hint(), "");
+}
+
+TEST_F(RoundFailuresTest, AReportBeforeTheStopBeatsAnEcho) {
+  EXPECT_FALSE(End(0, absl::Seconds(10), Echo(Code(1))));
+  failures_.TakeEchoes(&effects_);
+  stopping_since_ = kStart + absl::Seconds(12);
+  Ending killed = FailedAt(10);
+  killed.by_signal = true;
+  killed.number = SIGTERM;
+  EXPECT_FALSE(End(3, absl::Seconds(13), killed));
+  EXPECT_EQ(CauseRank(), 3);
+}
+
+TEST_F(RoundFailuresTest, AnExceptionThatIsNoEndIsNoCause) {
+  EXPECT_FALSE(End(0, absl::Seconds(20), Echo(Code(1))));
+  failures_.TakeEchoes(&effects_);
+  stopping_since_ = kStart + absl::Seconds(22);
+  EXPECT_FALSE(End(1, absl::Seconds(23), Raised(Killed(SIGTERM), absl::Seconds(9)))) << "it went on for 11 s";
+  EXPECT_FALSE(End(2, absl::Seconds(23), Raised(Killed(SIGTERM), absl::Seconds(22)))) << "our signal raised it";
+  EXPECT_FALSE(End(3, absl::Seconds(23), Killed(SIGTERM)));
+  EXPECT_EQ(CauseRank(), 0);
+}
+
+TEST_F(RoundFailuresTest, WhoLeftEarlyIsNamedBesideAnEcho) {
+  EXPECT_FALSE(End(3, absl::Seconds(9), Code(0)));
+  EXPECT_FALSE(End(0, absl::Seconds(10), Echo(Code(1))));
+  failures_.TakeEchoes(&effects_);
+  failures_.AddHint();
+  EXPECT_EQ(failures_.cause()->hint(), "rank 7 exited with code 0 while this rank still ran");
+}
+
+TEST_F(RoundFailuresTest, WhoLeftEarlyIsNoReasonForAnError) {
+  EXPECT_FALSE(End(3, absl::Seconds(9), Code(0)));
+  EXPECT_TRUE(End(0, absl::Seconds(10), Code(1)));
+  failures_.AddHint();
+  EXPECT_EQ(failures_.cause()->hint(), "");
 }
 
 TEST_F(RoundFailuresTest, DuringAStopOnlyAnEarlierReportIsAFailure) {

@@ -253,6 +253,37 @@ void AwaitComplete(const FailureDetails& details, int local_rank) {
   while (!details.Complete(local_rank)) std::this_thread::yield();
 }
 
+TEST(FailureDetailsTest, AnAbortIsExplainedByItsException) {
+  const std::string said =
+      "terminate called after throwing an instance of 'gloo::IoException'\n"
+      "  what():  [pair.cc:553] Connection closed by peer [127.0.0.1]:1\n" +
+      Lines(0, 100);
+  const auto tail = std::make_shared<OutputTail>();
+  FailureDetails details;
+  details.BeginRound(kDetailsLimit);
+  details.Expect(0, {.error_file = "", .stderr_file = "", .tail = tail});
+  EXPECT_FALSE(details.HasHeardOut(0));
+  tail->Feed(said);
+  tail->End();
+  EXPECT_TRUE(details.HasHeardOut(0));
+  const TestFolder folder;
+  const std::string path = folder / "stderr.log";
+  std::ofstream(path) << said;
+  details.Expect(1, {.error_file = "", .stderr_file = path, .tail = nullptr});
+  for (const int local_rank : {0, 1}) {
+    Ending ending{.by_signal = true, .number = SIGABRT};
+    details.AddLastWords(local_rank, &ending);
+    EXPECT_EQ(ending.error_text, "  what():  [pair.cc:553] Connection closed by peer [127.0.0.1]:1");
+    EXPECT_EQ(ending.last_words, LastLines(said));
+    ASSERT_TRUE(ending.spoke_at);
+    EXPECT_LT(absl::AbsDuration(*ending.spoke_at - absl::Now()), absl::Minutes(1));
+  }
+  Ending exited{.number = 1};
+  details.AddLastWords(0, &exited);
+  EXPECT_EQ(exited.error_text, "");
+  EXPECT_TRUE(details.HasHeardOut(2)) << "nothing is known of it";
+}
+
 TEST(FailureDetailsTest, NobodyWaitsForTheFileOfTheLastOutput) {
   std::promise<void> answers;
   FailureDetails details(ReadErrorFile, [answer = answers.get_future().share()](const std::string& path) {
