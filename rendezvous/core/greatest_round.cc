@@ -36,7 +36,7 @@ void GreatestRound::BeginEpoch() {
   owned = false;
   loss_at.reset();
   loss_text.clear();
-  proved_dead_after_success.clear();
+  ended.clear();
 }
 
 void GreatestRound::NoteLoss(BootTime at, std::string text, bool is_logged) {

@@ -44,7 +44,7 @@ struct GreatestRound {
   // host costs nothing.
   std::set<int> succeeded;
   std::set<int> departed_after_success;
-  std::set<int> proved_dead_after_success;  // of these, those whose processes are known to have ended
+  std::set<int> ended;  // node ranks of the lost or departed hosts whose processes are known to have ended
 
   // Reports of members that are gone: the earliest ones, since each may have many KiB.
   std::vector<SeenFailure> lost_failures;

@@ -67,9 +67,7 @@ void Coordinator::NoteNodeLost(BootTime at, const Host& host, const std::string&
 
 void Coordinator::ForgetEnded(const std::string& host_id, Effects* out) {
   const Host* const host = job_.hosts.Find(host_id);
-  if (host != nullptr && host->part.in_round && host->part.succeeded) {
-    job_.greatest.proved_dead_after_success.insert(host->part.round.node_rank());
-  }
+  if (host != nullptr && host->part.in_round) job_.greatest.ended.insert(host->part.round.node_rank());
   Forget(host_id, out);
 }
 
