@@ -49,6 +49,10 @@ class CoordinatorService : private StreamEvents {
   // The verdict, once the job is over and every node has been told or the time for that has passed.
   std::optional<v1::Verdict> FinishedWith() const;
 
+  // For a separate coordinator: makes no more rounds from now on, and tells when no node needs it any more.
+  void AskToEnd();
+  bool MayEnd() const;
+
   // Closes every stream and stops listening. Blocks, at most a little over kServerShutdownLimit.
   void Shutdown();
 

@@ -22,6 +22,13 @@ bool Coordinator::finished() const {
          (job_.hosts.empty() || job_.pauses.last_event() > job_.state_since + kReleaseLimit);
 }
 
+// A verdict, or a cancellation that leads to one, reaches the nodes first: finished() is bounded, too.
+bool Coordinator::MayEnd(BootTime now) const {
+  if (!job_.asked_to_end_at || job_.IsOver() || !job_.cancelled_on.empty()) return false;
+  return std::none_of(job_.hosts.begin(), job_.hosts.end(),
+                      [&](const auto& entry) { return job_.NeedsCoordinator(now, entry.second); });
+}
+
 // ---- events -------------------------------------------------------------------------------------------------
 
 void Coordinator::OnStatus(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out) {
@@ -124,6 +131,12 @@ void Coordinator::OnTick(BootTime now, Effects* out) {
 void Coordinator::OnTurnedAway(BootTime now, const std::string& address, const std::string& reason, Effects* out) {
   job_.refusals.NoteTurnedAway(now, absl::StrCat("a node at ", address.empty() ? "an unknown address" : address),
                                reason, out);
+}
+
+void Coordinator::OnAskedToEnd(BootTime now, Effects* out) {
+  NoticeLateness(now);
+  if (!job_.asked_to_end_at) job_.asked_to_end_at = now;
+  DecideAndPush(now, out);
 }
 
 void Coordinator::NoticeLateness(BootTime now) {

@@ -175,7 +175,7 @@ void NoteNewcomers(BootTime now, Job* job) {
 // New nodes justify a restart when join_settle has passed since the first of them was ready, or the group reaches
 // its full size. So ten nodes that arrive together cost one restart.
 std::optional<std::string> WhyGrow(BootTime now, const Job& job) {
-  if (!MayGrow(now, job)) return std::nullopt;
+  if (job.MakesNoMoreRounds() || !MayGrow(now, job)) return std::nullopt;
   const int newcomers = CountNewcomers(now, job);
   const std::optional<int> size = GrownSize(job, newcomers);
   if (!size) return std::nullopt;

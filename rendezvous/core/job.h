@@ -49,6 +49,8 @@ struct Job {
   bool verdict_kept = false;
   std::string cancelled_on;  // "node 2 (worker-2)", the first that cancelled the job; it need not stay to the end
   bool primary_leaves = false;  // this coordinator's own node is ending: no more rounds are made
+  // When the separate process of this coordinator was asked to end: no more rounds are made, either.
+  std::optional<BootTime> asked_to_end_at;
   std::optional<Farewell> farewell;
 
   const v1::Epoch& epoch() const { return succession.epoch(); }
@@ -86,6 +88,9 @@ struct Job {
   bool PrimaryIsKnownEnded() const;
 
   // About all nodes.
+  bool MakesNoMoreRounds() const { return primary_leaves || asked_to_end_at.has_value(); }
+  // For a separate coordinator that was asked to end: whether this node still needs it.
+  bool NeedsCoordinator(BootTime now, const Host& host) const;
   int CountCannotStart() const;  // holders of their places among the attached
   // Whether the primary must stay for others.
   bool OthersAttached(BootTime now, const Host& primary) const;

@@ -202,8 +202,9 @@ bool Coordinator::StepGathering(BootTime now, Effects* out) {
   const Arriving arriving = WhoArrives(now, job_);
   // StepDraining waited for these workers already, and none of them is granted a lease while gathering.
   if (arriving.something_runs) return false;
-  if (job_.primary_leaves) {
-    job_.why = "the primary is leaving; the job continues once it is back";
+  if (job_.MakesNoMoreRounds()) {
+    job_.why = absl::StrCat(job_.primary_leaves ? "the primary is leaving" : "the coordinator is ending",
+                            "; the job continues once it is back");
     return false;
   }
   BootTime& min_reached = job_.gathering.min_reached;

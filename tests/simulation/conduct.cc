@@ -245,6 +245,9 @@ void Conduct::OnVerdict(const CoordinatorHome& home, const v1::Verdict& verdict)
 
 void Conduct::OnNewRound(const CoordinatorHome& home, const v1::Round& round) {
   losses_ = std::max(losses_, round.loss_ages_ms_size());  // forgotten ones may be learned again
+  if (home.core.job().asked_to_end_at) {
+    Fail(10, absl::StrCat("coordinator ", home.id, " makes a round after it was asked to end"));
+  }
   if (cancelled_.count(home.id) == 0) return;
   Fail(10, absl::StrCat("coordinator ", home.id, " makes round ", muster::ToString(round.id()),
                         " after it has heard of a Ctrl-C"));

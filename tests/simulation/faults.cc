@@ -124,6 +124,8 @@ void Faults::KillCoordinator() {
   if (!env_->scenario().job.coordinator_alone) return StrikeProcess(Fault::kKillAgent, cluster_->HostAt(0));
   AloneProcess* alone = world_->coordinators().current();
   if (alone == nullptr) return;
+  constexpr int kAskedPercent = 30;
+  if (env_->hardships().Chance(kAskedPercent)) return world_->coordinators().AskToEnd(alone);
   env_->Note("fault", absl::StrCat("kill ", alone->name));
   world_->coordinators().End(alone, true);
 }
