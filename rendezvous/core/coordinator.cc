@@ -112,7 +112,8 @@ void Coordinator::OnClosed(BootTime now, StreamId stream, Effects* out) {
     if (left || host->IsGone() || host->HasAppliedRelease(job_.epoch())) {
       if (host->part.in_round && !host->part.succeeded) {  // whatever it said before, it has a part now
         job_.greatest.NoteLoss(std::min(now, host->part.lost_at),
-                               absl::StrCat(host->Name(), left ? " left the job" : " ended"));
+                               absl::StrCat(host->Name(), left ? " left the job" : " ended"), false,
+                               host->part.node);
       }
       ForgetEnded(id, out);
     }

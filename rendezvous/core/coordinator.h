@@ -115,6 +115,7 @@ class Coordinator {
   void MakeRound(BootTime now, const std::vector<Candidate>& members, Effects* out);
   void Drain(BootTime now, const StopReason& why, Effects* out);
   void NoteLossesOfDrain(BootTime now);
+  void NoteCrashLoops(BootTime now, Effects* out);
   void Conclude(BootTime now, v1::Verdict verdict, Effects* out);
   void ConcludeWith(BootTime now, int exit_code, const std::string& reason, Effects* out);
   void Enter(State state, BootTime now, const std::string& why, Effects* out, const NoteSubject& whom = {});

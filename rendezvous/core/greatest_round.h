@@ -34,6 +34,7 @@ struct GreatestRound {
   // How it ends.
   std::optional<BootTime> loss_at;  // first sign in this round that a member was lost or leaves
   std::string loss_text;
+  std::set<std::string> lost;  // the nodes (NodeOf) that were lost in it, or left; "": one whose name is not known
   bool loss_is_logged = false;
   BootTime trouble_at = absl::InfinitePast();  // start of the drain
   std::string drain_cause;
@@ -67,7 +68,7 @@ struct GreatestRound {
   // The coordinator takes a new epoch: the round is not owned until its members have reported to that epoch.
   void BeginEpoch();
   // The earliest one is kept. is_logged: the log has this text already.
-  void NoteLoss(BootTime at, std::string text, bool is_logged = false);
+  void NoteLoss(BootTime at, std::string text, bool is_logged = false, const std::string& node = "");
   void NoteLostFailure(const v1::Failure& failure, const std::string& host_id, BootTime at);
   void ForgetLostFailures();
   // A host that was taken for lost has returned, with an earlier estimate of when its failure happened.

@@ -68,6 +68,15 @@ bool Job::IsExcluded(const std::string& host_id, BootTime now) const {
   return it != counts.excluded.end() && now < it->second;
 }
 
+bool Job::IsHeldBack(const Host& host, BootTime now) const {
+  const std::string node = NodeOf(host.status);
+  if (now >= crash_loops.HeldBackUntil(node)) return false;
+  return std::none_of(hosts.begin(), hosts.end(), [&](const auto& entry) {
+    return &entry.second != &host && entry.second.part.in_round && entry.second.part.node.empty() &&
+           NodeOf(entry.second.status) == node;
+  });
+}
+
 // ---- the greatest round -------------------------------------------------------------------------------------
 
 // A reported success stays valid wherever its node is now. While recovering, all attached members must follow this

@@ -10,6 +10,7 @@
 #include "base/time.h"
 #include "muster/v1/rendezvous.pb.h"
 #include "rendezvous/core/budgets.h"
+#include "rendezvous/core/crash_loops.h"
 #include "rendezvous/core/farewell.h"
 #include "rendezvous/core/gathering.h"
 #include "rendezvous/core/greatest_round.h"
@@ -38,6 +39,7 @@ struct Job {
   GreatestRound greatest;
   Gathering gathering;
   RestartLedger counts;  // of the next round, computed at the end of the drain
+  CrashLoops crash_loops;
   Hang hang;
   Refusals refusals;
   OwnPauses pauses;
@@ -70,6 +72,7 @@ struct Job {
   bool CostsTheRound(const Host& host) const;  // losing it now would end the round
   bool CannotStart(const Host& host) const;    // reports, before the first round, that it cannot start its program
   bool IsExcluded(const std::string& host_id, BootTime now) const;
+  bool IsHeldBack(const Host& host, BootTime now) const;  // after several losses in a row: crash_loops.h
 
   // About the greatest round.
   bool EveryNodeSucceeded() const;

@@ -57,7 +57,7 @@ bool Coordinator::Lose(BootTime now, const std::string& id, const StartedLast& s
 // The loss of a member, which ends the round.
 void Coordinator::NoteNodeLost(BootTime at, const Host& host, const std::string& text, bool in_the_log,
                                Effects* out) {
-  job_.greatest.NoteLoss(at, text, in_the_log);
+  job_.greatest.NoteLoss(at, text, in_the_log, host.part.node);
   if (!in_the_log) return;
   Say(Severity::kWarning, text, out,
       {.event = events::kNodeLost,
