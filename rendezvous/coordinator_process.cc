@@ -16,6 +16,7 @@
 #include "base/exit_codes.h"
 #include "base/io/event_loop.h"
 #include "base/io/health.h"
+#include "base/one_signal.h"
 #include "base/proc/process_setup.h"
 #include "base/signal_name.h"
 #include "base/status_macros.h"
@@ -112,11 +113,26 @@ class CoordinatorProcess {
   void OnSignal() {
     signalfd_siginfo info;
     if (read(signal_fd_, &info, sizeof(info)) != static_cast<ssize_t>(sizeof(info))) return;
-    const int number = static_cast<int>(info.ssi_signo);
-    const bool cancelled = number == SIGINT;
+    const BootTime now = EventLoop::Now();
+    if (asked_at_ && now < *asked_at_ + kOneSignal) return;
+    const bool again = asked_at_.has_value();
+    asked_at_ = now;
+    asked_by_ = static_cast<int>(info.ssi_signo);
+    if (again || port_ == 0) return EndAsAsked();
+    service_->AskToEnd();
+    if (service_->MayEnd()) return EndAsAsked();
+    Log(Severity::kInfo, kPart,
+        DescribeSignal(asked_by_) +
+            ": no more rounds begin here; the coordinator serves nodes that leave until they have left, and nodes "
+            "that run for a moment (again: ends at once)",
+        {.event = events::kLeaving});
+  }
+
+  void EndAsAsked() {
+    const bool cancelled = asked_by_ == SIGINT;
     end_.signal = cancelled ? SIGINT : 0;
     Finish(cancelled ? kExitCancelled : kExitLeft,
-           DescribeSignal(number) +
+           DescribeSignal(asked_by_) +
                ": the job continues if a coordinator is started again at this address within the lease");
   }
 
@@ -154,6 +170,7 @@ class CoordinatorProcess {
       Finish(verdict->exit_code(), verdict->reason());
       return;
     }
+    if (asked_at_ && service_->MayEnd()) return EndAsAsked();
     const BootTime now = EventLoop::Now();
     LogWaiting(waiting_.Set(now, service_->Waiting()));
     LogWaiting(waiting_.OnTick(now));
@@ -194,7 +211,9 @@ class CoordinatorProcess {
   std::unique_ptr<CoordinatorService> service_;
   WaitingLine waiting_;
   int signal_fd_ = -1;
-  int port_ = 0;  // where it listens; 0: not yet
+  int port_ = 0;                      // where it listens; 0: not yet
+  std::optional<BootTime> asked_at_;  // by the newest signal
+  int asked_by_ = 0;
   CoordinatorEnd end_;
   PortRetry port_retry_;
   std::string last_warning_;  // about a failure to listen

@@ -22,9 +22,9 @@ struct CoordinatorEnd {
 using ReportOf = std::function<std::string(const v1::Verdict& verdict)>;
 
 // config: the job's settings; `primary` is the address to listen on. Returns when the job has ended and every node
-// has been told, or after a signal that is not in `ignored`. Exit codes: the verdict's; 75 after SIGTERM, SIGHUP
-// or SIGQUIT; 130 after SIGINT, with `signal` set; 69 if it cannot listen. Call while the process has one thread.
-// report_of: what is printed before the last line.
+// has been told, or after a signal that is not in `ignored`, once no node needs the coordinator or a second signal
+// comes. Exit codes: the verdict's; 75 after SIGTERM, SIGHUP or SIGQUIT; 130 after SIGINT, with `signal` set; 69
+// if it cannot listen. Call while the process has one thread. report_of: what is printed before the last line.
 CoordinatorEnd RunCoordinator(const v1::NodeConfig& config, Severity log_level, const sigset_t& ignored,
                               ReportOf report_of);
 

@@ -53,6 +53,10 @@ std::optional<v1::Verdict> CoordinatorService::FinishedWith() const {
   return core_.has_value() && core_->finished() ? core_->verdict() : std::nullopt;
 }
 
+void CoordinatorService::AskToEnd() { driver().Feed(&Coordinator::OnAskedToEnd); }
+
+bool CoordinatorService::MayEnd() const { return !core_.has_value() || core_->MayEnd(callbacks_.clock()); }
+
 void CoordinatorService::OnStatus(StreamId stream, const v1::AgentStatus& status) {
   driver().Feed(&Coordinator::OnStatus, stream, status);
 }

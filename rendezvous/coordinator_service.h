@@ -50,6 +50,10 @@ class CoordinatorService : private StreamEvents {
   std::optional<v1::Verdict> FinishedWith() const;
 
   void StopListening();  // agents that are connected stay so
+  // For a separate coordinator: makes no more rounds from now on, and tells when no node needs it any more.
+  void AskToEnd();
+  bool MayEnd() const;
+
   // Closes every stream and stops listening. Blocks, at most a little over kServerShutdownLimit.
   void Shutdown();
 

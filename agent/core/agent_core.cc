@@ -121,6 +121,7 @@ void AgentCore::UseHostStatus(BootTime now, Effects* out) {
 
 void AgentCore::OnHostLinkClosed(BootTime now, Effects* out) {
   if (!configured_) return Leave("the main process closed the link before this agent had a part in the job", out);
+  host_watch_.Runs(now, lease_deadline_);
   host_watch_.LinkClosed(now);
 }
 
@@ -128,10 +129,21 @@ void AgentCore::OnHostLives(BootTime, Effects* out) { Leave("the host has replac
 
 void AgentCore::OnHostClosed(BootTime now, Effects* out) {
   if (finished_ || host_watch_.ending() || !configured_) return;
+  host_watch_.Runs(now, lease_deadline_);
+  if (config_.split()) how_host_ended_ = HowContainerEnded(host_);
+  was_suspended_ = host_.phase() != v1::HOST_PHASE_IDLE && host_watch_.WasSuspendedAt(lease_deadline_);
+  if (was_suspended_) {
+    how_host_ended_ = "its lease ended while its machine or job was suspended";
+    Say(Severity::kWarning,
+        absl::StrCat("the lease ended while this machine or job was suspended (--lease ",
+                     absl::FormatDuration(LeaseDuration()), ")"),
+        out, {.event = events::kLeaseEnded});
+  }
   Say(Severity::kWarning,
-      config_.split()
-          ? absl::StrCat("this node is lost: ", HowContainerEnded(host_))
-          : absl::StrCat("muster (pid ", host_.host_pid(), ") died unexpectedly; cleaning up its workers"),
+      config_.split() ? absl::StrCat("this node is lost: ", how_host_ended_)
+                      : absl::StrCat("muster (pid ", host_.host_pid(), ") ",
+                                     how_host_ended_.empty() ? "died unexpectedly" : "was ended by the kernel",
+                                     "; cleaning up its workers"),
       out, {.event = events::kHostLost});
   if (!config_.split()) return BeginEndingHost(now, false, out);
   host_watch_.BeginEnding(now);
@@ -145,7 +157,7 @@ void AgentCore::BeginEndingHost(BootTime now, bool kill_first, Effects* out) {
 
 void AgentCore::OnHostSwept(BootTime now, Effects* out) {
   if (finished_ || host_watch_.gone()) return;
-  host_watch_.AllEnded(now);
+  host_watch_.AllEnded(now, was_suspended_ ? kSuspendedGoneLimit : kGoneLimit);
   Say(Severity::kInfo,
       config_.split()
           ? std::string("every process of the training container has ended")
@@ -340,6 +352,7 @@ void AgentCore::OnTick(BootTime now, Effects* out) {
   const BootTime joined = FromBootNanos(memory_.joined_boot_ns());
   const bool is_alone = is_candidate_ && config_.min_nodes() == 1 && !link_.up();
   if (is_alone && now >= joined + absl::Milliseconds(config_.last_call_ms())) Serve(now, out);
+  host_watch_.Runs(now, lease_deadline_);
   const absl::Duration counted = std::min(now - last_tick_, kMaxCountedSilence);
   last_tick_ = now;
   link_.CountSilence(counted);

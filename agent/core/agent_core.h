@@ -192,7 +192,9 @@ class AgentCore {
   v1::NodeConfig config_;
   v1::HostStatus host_;  // the newest
   HostWatch host_watch_;
-  v1::Memory memory_;  // stored by the host for the next agent
+  std::string how_host_ended_;  // as AgentStatus.how_host_ended
+  bool was_suspended_ = false;  // and its lease ended meanwhile
+  v1::Memory memory_;           // stored by the host for the next agent
 
   // Towards the host.
   uint64_t host_directive_seq_ = 0;

@@ -75,7 +75,7 @@ v1::AgentStatus AgentCore::MakeStatus(BootTime now) const {
   if (stored.has_verdict()) *status.mutable_verdict() = stored.verdict();
   status.set_predecessor_dead(probe_.dead());
   status.set_trouble(host_.leave().reason().empty() ? host_.trouble() : host_.leave().reason());
-  if (config_.split() && host_watch_.gone()) status.set_how_host_ended(HowContainerEnded(host_));
+  if (host_watch_.gone()) status.set_how_host_ended(how_host_ended_);
   status.set_preparing(host_.preparing());
   status.set_cancelled(host_.leave().cancel());
   return status;

@@ -19,6 +19,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -27,12 +28,14 @@
 #include "agent/host/core/output_plan.h"
 #include "agent/host/init.h"
 #include "agent/host/report/job_end.h"
+#include "base/duration.h"
 #include "base/io/event_loop.h"
 #include "base/one_signal.h"
 #include "base/proc/keyboard.h"
 #include "base/proc/process_setup.h"
 #include "base/proc/shell_job.h"
 #include "base/sidecar.h"
+#include "base/signal_name.h"
 #include "base/status_macros.h"
 #include "base/thread.h"
 #include "cli/commands/commands.h"
@@ -46,17 +49,19 @@
 #include "cli/plan/launch.h"
 #include "cli/plan/local_plan.h"
 #include "cli/plan/machine.h"
+#include "cli/plan/respawn.h"
 #include "cli/plan/run_plan.h"
 #include "cli/plan/token.h"
 
 namespace muster::cli {
 namespace {
 
+constexpr char kNoRespawn[] = "no-respawn";
 constexpr absl::Duration kKillAfterSecondSignal = absl::Seconds(5);
 constexpr absl::Duration kOutputAfterSignal = absl::Seconds(2);  // time for the reader once all nodes have ended
 constexpr int kSecondSignal = 2;
-constexpr int kOwnDescriptors = 4;      // events, signals, and the ends of a node's pipes that it inherits
-constexpr int kDescriptorsOfANode = 2;  // standard output and standard error
+constexpr int kOwnDescriptors = 2;      // events and signals
+constexpr int kDescriptorsOfANode = 4;  // both ends of the pipes of standard output and standard error
 constexpr int kForwardedSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
 
 bool EndsTheJob(int signal) {
@@ -88,11 +93,6 @@ host::Streams Terminals() {
   return static_cast<host::Streams>(out | err);
 }
 
-struct Node {
-  pid_t pid = -1;  // -1: ended and reaped
-  int exit_code = 0;
-};
-
 std::vector<char*> Pointers(const std::vector<std::string>& words) {
   std::vector<char*> pointers;
   for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
@@ -103,6 +103,16 @@ std::vector<char*> Pointers(const std::vector<std::string>& words) {
 struct Pipes {
   std::array<int, 2> out = {-1, -1};
   std::array<int, 2> err = {-1, -1};
+};
+
+struct Node {
+  const LocalNode* plan = nullptr;
+  Pipes pipes;     // the ends to write to stay open for as long as the node may be started again
+  pid_t pid = -1;  // -1: ended and reaped
+  int exit_code = 0;
+  BootTime respawn_at = absl::InfiniteFuture();
+
+  bool IsOver() const { return pid < 0 && respawn_at == absl::InfiniteFuture(); }
 };
 
 // Starts `muster local-node PID ...` in a process group of its own, so that only we receive the terminal's Ctrl-C.
@@ -140,15 +150,17 @@ absl::StatusOr<pid_t> SpawnNode(const LocalNode& node, const std::string& called
 
 class LocalJob {
  public:
-  explicit LocalJob(std::string called_as) : called_as_(std::move(called_as)) {}
+  // plans: must outlive it.
+  LocalJob(std::string called_as, const std::vector<LocalNode>& plans, bool respawns)
+      : called_as_(std::move(called_as)), plans_(plans), respawns_(static_cast<int>(plans.size()), respawns) {}
 
-  int Run(const std::vector<LocalNode>& plans) {
+  int Run() {
     WatchSignals();
     absl::Status started;
-    for (size_t i = 0; i < plans.size() && started.ok(); ++i) started = Start(plans[i]);
-    if (!started.ok()) SendAll(SIGTERM);
+    for (size_t i = 0; i < plans_.size() && started.ok(); ++i) started = Open(plans_[i]);
+    if (!started.ok()) EndAll(SIGTERM);
     if (const absl::Status reads = console_.Start(); !reads.ok()) {
-      SendAll(SIGKILL);  // nothing would read their output; their agents end their workers
+      EndAll(SIGKILL);  // nothing would read their output; their agents end their workers
       return Complain(reads);
     }
     while (AnyAlive() || !console_.finished()) {
@@ -178,27 +190,49 @@ class LocalJob {
     signal_fd_ = signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
   }
 
-  absl::Status Start(const LocalNode& plan) {
+  absl::Status Open(const LocalNode& plan) {
     Pipes pipes;
     if (pipe2(pipes.out.data(), O_CLOEXEC) != 0 || pipe2(pipes.err.data(), O_CLOEXEC) != 0) {
       return SystemError("cannot create a pipe", errno);
     }
     const int number = static_cast<int>(nodes_.size());
-    const absl::StatusOr<pid_t> pid = SpawnNode(plan, called_as_, pipes);
-    close(pipes.out[1]);
-    close(pipes.err[1]);
     console_.Add(pipes.out[0], STDOUT_FILENO, number);
     console_.Add(pipes.err[0], STDERR_FILENO, number);
-    if (!pid.ok()) return pid.status();
-    nodes_.push_back({*pid, 0});
+    nodes_.push_back({&plan, pipes});
+    const absl::Status started = Spawn(number);
+    if (!started.ok()) CloseIfOver(&nodes_.back());
+    return started;
+  }
+
+  absl::Status Spawn(int number) {
+    Node& node = nodes_[static_cast<size_t>(number)];
+    node.respawn_at = absl::InfiniteFuture();
+    ASSIGN_OR_RETURN(node.pid, SpawnNode(*node.plan, called_as_, node.pipes));
+    respawns_.OnStart(EventLoop::Now(), number);
     return absl::OkStatus();
+  }
+
+  void Respawn() {
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      if (EventLoop::Now() < nodes_[i].respawn_at) continue;
+      if (const absl::Status started = Spawn(static_cast<int>(i)); !started.ok()) Complain(started);
+      CloseIfOver(&nodes_[i]);
+    }
+  }
+
+  static void CloseIfOver(Node* node) {
+    if (!node->IsOver()) return;
+    for (int* end : {&node->pipes.out[1], &node->pipes.err[1]}) {
+      if (*end >= 0) close(std::exchange(*end, -1));
+    }
   }
 
   // False: after a signal that asked for the end, only output that nothing reads is left.
   bool WaitAndHandle() {
     std::array<pollfd, 2> polled = {pollfd{signal_fd_, POLLIN, 0}, pollfd{console_.event_fd(), POLLIN, 0}};
     int timeout_ms = -1;
-    const BootTime due = std::min(kill_at_, abandon_at_);
+    BootTime due = std::min(kill_at_, abandon_at_);
+    for (const Node& node : nodes_) due = std::min(due, node.respawn_at);
     if (due < absl::InfiniteFuture()) {
       const absl::Duration left = std::max(due - EventLoop::Now(), absl::ZeroDuration());
       timeout_ms = static_cast<int>(absl::ToInt64Milliseconds(left)) + 1;
@@ -208,7 +242,7 @@ class LocalJob {
     if (read(console_.event_fd(), &woken, sizeof(woken)) > 0 && console_.broken() && asked_ == 0) {
       ++asked_;
       std::fputs("muster local: the output was closed by its reader: ending the job\n", stderr);
-      SendAll(SIGTERM);
+      EndAll(SIGTERM);
     }
     signalfd_siginfo info;
     while (read(signal_fd_, &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) {
@@ -216,6 +250,7 @@ class LocalJob {
       if (signal != SIGCHLD && !Forward(signal)) return false;
     }
     Reap();
+    Respawn();
     if (EventLoop::Now() >= kill_at_) {
       kill_at_ = absl::InfiniteFuture();
       SendAll(SIGKILL);
@@ -240,7 +275,11 @@ class LocalJob {
       if (++asked_ == kSecondSignal) kill_at_ = now + kKillAfterSecondSignal;
     }
     if (signal == SIGTSTP && !ShellCanContinue()) return true;  // the kernel does the same for orphaned groups
-    SendAll(signal);
+    if (EndsTheJob(signal)) {
+      EndAll(signal);
+    } else {
+      SendAll(signal);
+    }
     if (signal == SIGTSTP) raise(SIGSTOP);  // SIGCONT is forwarded to the nodes
     return true;
   }
@@ -251,18 +290,48 @@ class LocalJob {
     }
   }
 
-  void Reap() {
+  // No node is started again. One that was about to be ends as if it had got the signal.
+  void EndAll(int signal) {
+    respawns_.End();
+    SendAll(signal);
+    GiveUpRespawns(signal == SIGINT ? kExitCancelled : kExitLeft);
+  }
+
+  // exit_code: of the nodes that were about to be started again; 0: that of their end.
+  void GiveUpRespawns(int exit_code) {
     for (Node& node : nodes_) {
+      if (node.respawn_at == absl::InfiniteFuture()) continue;
+      node.respawn_at = absl::InfiniteFuture();
+      if (exit_code != 0) node.exit_code = exit_code;
+      CloseIfOver(&node);
+    }
+  }
+
+  void Reap() {
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      Node& node = nodes_[i];
       int status = 0;
       if (node.pid <= 0 || waitpid(node.pid, &status, WNOHANG) != node.pid) continue;
       node.pid = -1;
       node.exit_code = WIFSIGNALED(status) ? kExitSignalBase + WTERMSIG(status) : WEXITSTATUS(status);
+      const BootTime now = EventLoop::Now();
+      const auto delay = respawns_.OnEnd(now, static_cast<int>(i), status);
+      if (delay) {
+        node.respawn_at = now + *delay;
+        std::fprintf(
+            stderr,
+            "muster local: node %zu was ended by %s, which muster local did not send: starting it again in "
+            "%s (--no-respawn: never)\n",
+            i, DescribeSignal(WTERMSIG(status)).c_str(), muster::FormatDuration(*delay).c_str());
+      }
+      CloseIfOver(&node);
     }
+    if (respawns_.over()) GiveUpRespawns(0);
   }
 
   bool AnyAlive() const {
     for (const Node& node : nodes_) {
-      if (node.pid > 0) return true;
+      if (!node.IsOver()) return true;
     }
     return false;
   }
@@ -286,6 +355,8 @@ class LocalJob {
   }
 
   const std::string called_as_;
+  const std::vector<LocalNode>& plans_;
+  Respawns respawns_;
   const TerminalModes terminal_;
   std::vector<Node> nodes_;
   LocalConsole console_;
@@ -302,7 +373,10 @@ class LocalJob {
 const std::vector<OptionSpec>& LocalOptions() {
   static const auto* const table =
       WithRunOptions({{"nodes", "N", Group::kOther, kOwn, "Number of nodes to start on this machine. Required.",
-                       ValueReader{{}, {}, FromTo(kLocalNodeCounts)}}});
+                       ValueReader{{}, {}, FromTo(kLocalNodeCounts)}},
+                      {kNoRespawn, "", Group::kOther, kOwn,
+                       "Do not start a node again that was ended by a signal which muster local did not send, for "
+                       "example when the machine was suspended for longer than --lease."}});
   return *table;
 }
 
@@ -313,7 +387,8 @@ Runs N nodes on this machine, each with a loopback address of its own and a
 CLUSTER_SPEC, as on a platform. Each line of output begins with the node and the
 rank of the worker that wrote it. The accelerators are divided among the nodes.
 Ctrl-C stops all nodes; a second one stops them at once. The exit code is that
-of the first node whose exit code is not 0.
+of the first node whose exit code is not 0. A node that is killed is started
+again, as by a platform.
 
   muster local --nodes 3 --nproc-per-node 2 train.py --epochs 2
 
@@ -379,9 +454,9 @@ int LocalCommand(const Invocation& invocation) {
   setrlimit(RLIMIT_NOFILE, &inherited.nofile);  // the nodes raise the limit themselves
   const int needed = kOwnDescriptors + kDescriptorsOfANode * static_cast<int>(plans.size());
   if (const absl::Status enough = CheckDescriptors(needed); !enough.ok()) return Complain(enough);
-  LocalJob job(invocation.called_as);
+  LocalJob job(invocation.called_as, plans, !command_line->given.contains(kNoRespawn));
   startup_signals.Stop();
-  return job.Run(plans);
+  return job.Run();
 }
 
 int LocalNodeCommand(const Invocation& invocation) {

@@ -18,11 +18,12 @@ enum class EndCause { kMembership, kWorkerFailure, kNodeLoss };
 
 struct RoundResult {
   EndCause end = EndCause::kMembership;
-  BootTime at;              // end of its drain
-  absl::Duration lasted;    // from its start to the first failure or the start of its drain
-  bool watched = false;     // some member watched a progress file
-  bool progressed = false;  // the progress file was touched during the round
-  std::string culprit;      // host id of the root cause; empty: not known, or no worker failed
+  BootTime at;                // end of its drain
+  absl::Duration lasted;      // from its start to the first failure or the start of its drain
+  bool watched = false;       // some member watched a progress file
+  bool progressed = false;    // the progress file was touched during the round
+  bool loss_is_free = false;  // it lost only nodes of a crash loop, without which the others suffice
+  std::string culprit;        // host id of the root cause; empty: not known, or no worker failed
 };
 
 // The progress file was touched; where no member watches one, the round ran for at least kLongRound.

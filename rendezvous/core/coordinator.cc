@@ -23,6 +23,13 @@ bool Coordinator::finished() const {
          (job_.hosts.empty() || job_.pauses.last_event() > job_.state_since + kReleaseLimit);
 }
 
+// A verdict, or a cancellation that leads to one, reaches the nodes first: finished() is bounded, too.
+bool Coordinator::MayEnd(BootTime now) const {
+  if (!job_.asked_to_end_at || job_.IsOver() || !job_.cancelled_on.empty()) return false;
+  return std::none_of(job_.hosts.begin(), job_.hosts.end(),
+                      [&](const auto& entry) { return job_.NeedsCoordinator(now, entry.second); });
+}
+
 // ---- events -------------------------------------------------------------------------------------------------
 
 void Coordinator::OnStatus(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out) {
@@ -111,7 +118,8 @@ void Coordinator::OnClosed(BootTime now, StreamId stream, Effects* out) {
     if (left || host->IsGone() || host->HasAppliedRelease(job_.epoch())) {
       if (host->part.in_round && !host->part.succeeded) {  // whatever it said before, it has a part now
         job_.greatest.NoteLoss(std::min(now, host->part.lost_at),
-                               absl::StrCat(host->Name(), left ? " left the job" : " ended"));
+                               absl::StrCat(host->Name(), left ? " left the job" : " ended"), false,
+                               host->part.node);
       }
       ForgetEnded(id, out);
     }
@@ -154,6 +162,12 @@ void Coordinator::DealRanksAnew(Effects* out) {
 void Coordinator::OnTurnedAway(BootTime now, const std::string& address, const std::string& reason, Effects* out) {
   job_.refusals.NoteTurnedAway(now, absl::StrCat("a node at ", address.empty() ? "an unknown address" : address),
                                reason, out);
+}
+
+void Coordinator::OnAskedToEnd(BootTime now, Effects* out) {
+  NoticeLateness(now);
+  if (!job_.asked_to_end_at) job_.asked_to_end_at = now;
+  DecideAndPush(now, out);
 }
 
 void Coordinator::NoticeLateness(BootTime now) {

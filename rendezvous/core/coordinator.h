@@ -42,6 +42,8 @@ class Coordinator {
   void OnTick(BootTime now, Effects* out);
   // The shell rejected a connection from this address before its first status, because of a wrong token.
   void OnTurnedAway(BootTime now, const std::string& address, const std::string& reason, Effects* out);
+  // The process of a separate coordinator was asked to end. It may end once MayEnd.
+  void OnAskedToEnd(BootTime now, Effects* out);
 
   // All that is known: for tests, and for whoever shows it to people.
   const Job& job() const { return job_; }
@@ -53,6 +55,8 @@ class Coordinator {
   std::string Waiting() const;
   // True once all nodes have received the verdict and disconnected, or kReleaseLimit has passed.
   bool finished() const;
+  // After OnAskedToEnd: no node that is here needs this coordinator any more, or it has waited long enough.
+  bool MayEnd(BootTime now) const;
   // Number of hosts that all decisions together have looked at: a measure of the cost of events, for tests.
   uint64_t host_visits() const { return job_.hosts.visits(); }
 
@@ -112,6 +116,7 @@ class Coordinator {
   void MakeRound(BootTime now, const std::vector<Candidate>& members, Effects* out);
   void Drain(BootTime now, const StopReason& why, Effects* out);
   void NoteLossesOfDrain(BootTime now);
+  void NoteCrashLoops(BootTime now, Effects* out);
   void Conclude(BootTime now, v1::Verdict verdict, Effects* out);
   void ConcludeWith(BootTime now, int exit_code, const std::string& reason, Effects* out);
   void Enter(State state, BootTime now, const std::string& why, Effects* out, const NoteSubject& whom = {});

@@ -191,6 +191,7 @@ void Directives::FillWait(BootTime now, const Job& job, const Host& host, v1::Wa
                                          "); it only serves as the coordinator"));
   }
   if (host.IsUnusable()) return wait->set_reason(WhyUnusable(host.status));
+  if (job.IsHeldBack(host, now)) return wait->set_reason(WhyHeldBack(now, job, host));
   if (job.IsExcluded(host.status.host_id(), now)) return wait->set_reason(WhyExcluded(job));
   if (job.state == State::kRunning && !wait->has_held_by()) {
     wait->set_place_in_line(spares_.PlaceOf(now, job, host));
@@ -211,7 +212,9 @@ int SpareLine::PlaceOf(BootTime now, const Job& job, const Host& host) {
     std::vector<Order> spares;
     for (const auto& [id, spare] : job.hosts) {
       if (spare.part.in_round || !spare.IsAttached() || !spare.IsTrainer()) continue;
-      if (!job.hosts.HoldsPlace(spare) || spare.IsUnusable() || job.IsExcluded(id, now)) continue;
+      if (!job.hosts.HoldsPlace(spare) || spare.IsUnusable() || job.IsExcluded(id, now) ||
+          job.IsHeldBack(spare, now))
+        continue;
       if (spare.status.has_cannot_start()) continue;
       spares.emplace_back(spare.seat < 0, spare.seat, spare.joined_at, id);
     }

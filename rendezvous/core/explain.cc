@@ -260,6 +260,14 @@ std::string WhyExcluded(const Job& job) {
                       job.options.exclude_after == 1 ? " time" : " times", " in a row (--exclude-after)");
 }
 
+std::string WhyHeldBack(BootTime now, const Job& job, const Host& host) {
+  const std::string node = NodeOf(host.status);
+  const absl::Duration left = absl::Ceil(job.crash_loops.HeldBackUntil(node) - now, absl::Seconds(1));
+  return absl::StrCat("this node was lost ", job.crash_loops.LossesInARow(node),
+                      " times in a row, soon after it had joined; it is held back for ",
+                      absl::FormatDuration(left), " while the others suffice");
+}
+
 // ---- losses -------------------------------------------------------------------------------------------------
 
 std::string HowLost(const Host& host) {

@@ -42,6 +42,7 @@ std::string WhyItCannotStart(const Job& job, const v1::AgentStatus& status);
 std::string DescribeStart(const Job& job, const std::string& why);
 std::string WhyPlaceIsTaken(BootTime now, const Job& job, const Host& host, const Host& holder);
 std::string WhyExcluded(const Job& job);
+std::string WhyHeldBack(BootTime now, const Job& job, const Host& host);
 
 // How nodes of a round were lost.
 std::string HowLost(const Host& host);  // a member that is attached but cannot continue

@@ -49,12 +49,15 @@ int RoundSize(const Job& job, int ready) {
 }
 
 std::vector<Candidate> WithoutExcluded(BootTime now, const Job& job, std::vector<Candidate> ready) {
-  std::vector<Candidate> sound;
-  for (const Candidate& c : ready) {
-    if (!job.IsExcluded(c.host_id, now)) sound.push_back(c);
+  for (const bool held_back_too : {true, false}) {
+    std::vector<Candidate> sound;
+    for (const Candidate& c : ready) {
+      const bool held_back = held_back_too && job.IsHeldBack(*job.hosts.Find(c.host_id), now);
+      if (!held_back && !job.IsExcluded(c.host_id, now)) sound.push_back(c);
+    }
+    if (RoundSize(job, static_cast<int>(sound.size())) >= job.options.min_nodes) return sound;
   }
-  const bool suffice = RoundSize(job, static_cast<int>(sound.size())) >= job.options.min_nodes;
-  return suffice ? sound : std::move(ready);
+  return ready;
 }
 
 Arriving WhoArrives(BootTime now, const Job& job) {
@@ -65,7 +68,7 @@ Arriving WhoArrives(BootTime now, const Job& job) {
     arriving.something_runs |= may_run;
     // It was told to stop, and had its time. Whoever says for ever that it stops does not hold up the others.
     if (job.options.leased() && host.RunsSomething() && !may_run) continue;
-    if (job.IsReady(host) || host.status.has_cannot_start()) continue;
+    if (job.IsReady(host) || host.status.has_cannot_start() || job.IsHeldBack(host, now)) continue;
     (host.was_ready || job.WasMember(host) ? arriving.known : arriving.newcomers) += 1;
     arriving.owner |= host.seat >= 0;
     if (!host.IsAttached() || host.status.preparing().empty()) continue;
@@ -150,7 +153,9 @@ bool MayGrow(BootTime now, const Job& job) {
 int CountNewcomers(BootTime now, const Job& job) {
   int newcomers = 0;
   for (const Candidate& c : ReadyCandidates(job)) {
-    newcomers += job.hosts.Find(c.host_id)->part.in_round || job.IsExcluded(c.host_id, now) ? 0 : 1;
+    const Host& host = *job.hosts.Find(c.host_id);
+    const bool counts = !host.part.in_round && !job.IsExcluded(c.host_id, now) && !job.IsHeldBack(host, now);
+    newcomers += counts ? 1 : 0;
   }
   return newcomers;
 }
@@ -175,7 +180,7 @@ void NoteNewcomers(BootTime now, Job* job) {
 // New nodes justify a restart when join_settle has passed since the first of them was ready, or the group reaches
 // its full size. So ten nodes that arrive together cost one restart.
 std::optional<std::string> WhyGrow(BootTime now, const Job& job) {
-  if (!MayGrow(now, job)) return std::nullopt;
+  if (job.MakesNoMoreRounds() || !MayGrow(now, job)) return std::nullopt;
   const int newcomers = CountNewcomers(now, job);
   const std::optional<int> size = GrownSize(job, newcomers);
   if (!size) return std::nullopt;

@@ -36,7 +36,7 @@ struct Gathering {
 
 // The ready nodes that hold their places.
 std::vector<Candidate> ReadyCandidates(const Job& job);
-// Without the excluded nodes, if the others suffice.
+// Without the excluded nodes and those that are held back, if the others suffice; else without the excluded ones.
 std::vector<Candidate> WithoutExcluded(BootTime now, const Job& job, std::vector<Candidate> ready);
 // Size of the next round given the ready nodes; below MIN no round can start.
 int RoundSize(const Job& job, int ready);

@@ -36,10 +36,12 @@ void GreatestRound::BeginEpoch() {
   owned = false;
   loss_at.reset();
   loss_text.clear();
-  proved_dead_after_success.clear();
+  lost.clear();
+  ended.clear();
 }
 
-void GreatestRound::NoteLoss(BootTime at, std::string text, bool is_logged) {
+void GreatestRound::NoteLoss(BootTime at, std::string text, bool is_logged, const std::string& node) {
+  lost.insert(node);
   if (loss_at && *loss_at <= at) return;
   loss_at = at;
   loss_text = std::move(text);

@@ -34,6 +34,7 @@ struct GreatestRound {
   // How it ends.
   std::optional<BootTime> loss_at;  // first sign in this round that a member was lost or leaves
   std::string loss_text;
+  std::set<std::string> lost;  // the nodes (NodeOf) that were lost in it, or left; "": one whose name is not known
   bool loss_is_logged = false;
   BootTime trouble_at = absl::InfinitePast();  // start of the drain
   std::string drain_cause;
@@ -44,7 +45,7 @@ struct GreatestRound {
   // host costs nothing.
   std::set<int> succeeded;
   std::set<int> departed_after_success;
-  std::set<int> proved_dead_after_success;  // of these, those whose processes are known to have ended
+  std::set<int> ended;  // node ranks of the lost or departed hosts whose processes are known to have ended
 
   // Reports of members that are gone: the earliest ones, since each may have many KiB.
   std::vector<SeenFailure> lost_failures;
@@ -67,7 +68,7 @@ struct GreatestRound {
   // The coordinator takes a new epoch: the round is not owned until its members have reported to that epoch.
   void BeginEpoch();
   // The earliest one is kept. is_logged: the log has this text already.
-  void NoteLoss(BootTime at, std::string text, bool is_logged = false);
+  void NoteLoss(BootTime at, std::string text, bool is_logged = false, const std::string& node = "");
   void NoteLostFailure(const v1::Failure& failure, const std::string& host_id, BootTime at);
   void ForgetLostFailures();
   // A host that was taken for lost has returned, with an earlier estimate of when its failure happened.

@@ -51,8 +51,9 @@ struct Part {
   // Has reported membership in a round older than the greatest. Kept, because an agent that hears of the greatest
   // round no longer reports the older one.
   bool in_older_round = false;
-  int workers = 0;  // of the node, as its status said when it became a member
-  v1::Round round;  // with its node rank; kept after the round, until the host is a member of another one
+  int workers = 0;   // of the node, as its status said when it became a member
+  std::string node;  // see crash_loops.h; "": not known, since another coordinator made the round, say
+  v1::Round round;   // with its node rank; kept after the round, until the host is a member of another one
   BootTime lost_at = absl::InfiniteFuture();  // first sign in this round that it leaves or cannot continue
 };
 

@@ -68,6 +68,15 @@ bool Job::IsExcluded(const std::string& host_id, BootTime now) const {
   return it != counts.excluded.end() && now < it->second;
 }
 
+bool Job::IsHeldBack(const Host& host, BootTime now) const {
+  const std::string node = NodeOf(host.status);
+  if (now >= crash_loops.HeldBackUntil(node)) return false;
+  return std::none_of(hosts.begin(), hosts.end(), [&](const auto& entry) {
+    return &entry.second != &host && entry.second.part.in_round && entry.second.part.node.empty() &&
+           NodeOf(entry.second.status) == node;
+  });
+}
+
 // ---- the greatest round -------------------------------------------------------------------------------------
 
 // A reported success stays valid wherever its node is now. While recovering, all attached members must follow this
@@ -154,6 +163,14 @@ int Job::CountCannotStart() const {
   }));
 }
 
+// A node that leaves is waited for until it has gone, so that its workers keep the time that they have to save.
+bool Job::NeedsCoordinator(BootTime now, const Host& host) const {
+  const bool here = host.IsAttached() || now < host.closed_at + options.reconnect_grace;
+  if (!here) return false;
+  if (host.IsLeaving()) return now < *asked_to_end_at + kLeaveLimit;
+  return host.RunsSomething() && now < *asked_to_end_at + std::min(kOthersAskedWithin, options.lease / 2);
+}
+
 // The primary leaves last: it waits, at most kReleaseLimit, for the other nodes to apply RELEASE and close their
 // streams, or to reconnect and do so.
 bool Job::OthersAttached(BootTime now, const Host& primary) const {
@@ -170,7 +187,7 @@ bool Job::OthersAttached(BootTime now, const Host& primary) const {
 // kLatecomers after its own start. A job that took longer, was cancelled or asked to leave, or never had a round
 // ends at once. So does one whose coordinator had a predecessor: it does not know which nodes were there before.
 bool Job::AwaitsLatecomers(BootTime now) const {
-  if (state != State::kReleasing || succession.had_predecessor() || primary_leaves || !cancelled_on.empty()) {
+  if (state != State::kReleasing || succession.had_predecessor() || MakesNoMoreRounds() || !cancelled_on.empty()) {
     return false;
   }
   if (!greatest.IsKnown()) return false;

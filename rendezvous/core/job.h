@@ -10,6 +10,7 @@
 #include "base/time.h"
 #include "muster/v1/rendezvous.pb.h"
 #include "rendezvous/core/budgets.h"
+#include "rendezvous/core/crash_loops.h"
 #include "rendezvous/core/farewell.h"
 #include "rendezvous/core/gathering.h"
 #include "rendezvous/core/greatest_round.h"
@@ -38,6 +39,7 @@ struct Job {
   GreatestRound greatest;
   Gathering gathering;
   RestartLedger counts;  // of the next round, computed at the end of the drain
+  CrashLoops crash_loops;
   Hang hang;
   Refusals refusals;
   OwnPauses pauses;
@@ -50,6 +52,8 @@ struct Job {
   bool verdict_kept = false;
   std::string cancelled_on;  // "node 2 (worker-2)", the first that cancelled the job; it need not stay to the end
   bool primary_leaves = false;  // this coordinator's own node is ending: no more rounds are made
+  // When the separate process of this coordinator was asked to end: no more rounds are made, either.
+  std::optional<BootTime> asked_to_end_at;
   std::optional<Farewell> farewell;
 
   const v1::Epoch& epoch() const { return succession.epoch(); }
@@ -69,6 +73,7 @@ struct Job {
   bool CostsTheRound(const Host& host) const;  // losing it now would end the round
   bool CannotStart(const Host& host) const;    // reports, before the first round, that it cannot start its program
   bool IsExcluded(const std::string& host_id, BootTime now) const;
+  bool IsHeldBack(const Host& host, BootTime now) const;  // after several losses in a row: crash_loops.h
 
   // About the greatest round.
   bool EveryNodeSucceeded() const;
@@ -87,6 +92,9 @@ struct Job {
   bool PrimaryIsKnownEnded() const;
 
   // About all nodes.
+  bool MakesNoMoreRounds() const { return primary_leaves || asked_to_end_at.has_value(); }
+  // For a separate coordinator that was asked to end: whether this node still needs it.
+  bool NeedsCoordinator(BootTime now, const Host& host) const;
   int CountCannotStart() const;  // holders of their places among the attached
   // Whether the primary must stay for others.
   bool OthersAttached(BootTime now, const Host& primary) const;

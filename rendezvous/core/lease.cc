@@ -1,6 +1,7 @@
 #include "rendezvous/core/lease.h"
 
 #include <algorithm>
+#include <set>
 
 #include "rendezvous/core/drain.h"
 #include "rendezvous/core/job.h"
@@ -8,19 +9,30 @@
 namespace muster::rendezvous {
 namespace {
 
-// When the newest directive was sent that another member of the round has applied.
+// All other members of the round are known to have ended.
+bool IsLastMember(const Job& job) {
+  return job.greatest.node_count() <= 1 + static_cast<int>(job.greatest.ended.size());
+}
+
+// When the newest directive was sent that another member of the round has applied; or any other node, if all other
+// members have ended.
 BootTime EchoedByOthers(const Job& job) {
+  const bool by_any = IsLastMember(job);
   BootTime newest = absl::InfinitePast();
   for (const auto& [id, host] : job.hosts) {
-    if (host.part.in_round && !host.status.at_primary()) newest = std::max(newest, host.exchange.echoed_sent_at);
+    const bool counts = by_any || host.part.in_round;
+    if (counts && !host.status.at_primary()) newest = std::max(newest, host.exchange.echoed_sent_at);
   }
   return newest;
 }
 
-// All other members have succeeded and are known to have ended, so no node could continue elsewhere without the
-// primary.
-bool IsLastMember(const Job& job) {
-  return job.greatest.node_count() <= 1 + static_cast<int>(job.greatest.proved_dead_after_success.size());
+// No node could continue elsewhere without the primary: all other members have succeeded, too, or no other node
+// knows of the job.
+bool NobodyCouldGoOn(const Job& job) {
+  if (!IsLastMember(job)) return false;
+  const std::set<int>& ended = job.greatest.ended;
+  return (job.hosts.size() == 1 && !job.greatest.strayed) ||
+         std::includes(job.greatest.succeeded.begin(), job.greatest.succeeded.end(), ended.begin(), ended.end());
 }
 
 }  // namespace
@@ -33,7 +45,7 @@ std::optional<v1::Lease> LeaseFor(const Job& job, const Host& host, const v1::Di
   if (!directive.has_run() && !ending && !(recovering && directive.has_wait())) return std::nullopt;
   v1::Lease lease;
   lease.set_duration_ms(absl::ToInt64Milliseconds(job.options.lease));
-  if (host.status.at_primary() && !IsLastMember(job)) {
+  if (host.status.at_primary() && !NobodyCouldGoOn(job)) {
     const BootTime echoed = EchoedByOthers(job);
     if (echoed == absl::InfinitePast()) return std::nullopt;  // no other member has applied a directive yet
     lease.set_not_after_boot_ns(ToBootNanos(echoed + job.options.lease));

@@ -8,7 +8,8 @@
 //
 // The primary's own node always reaches the coordinator, which lives in it. If it alone were cut off from all the
 // others, it would renew its own lease for ever, while they make a new round elsewhere. So its lease ends one
-// lease after the newest directive that another member is known to have applied.
+// lease after the newest directive that another member is known to have applied. Once all others are known to have
+// ended, no such limit is needed if no other node knows of the job, or if all have succeeded.
 #pragma once
 
 #include <optional>

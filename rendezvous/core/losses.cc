@@ -57,7 +57,7 @@ bool Coordinator::Lose(BootTime now, const std::string& id, const StartedLast& s
 // The loss of a member, which ends the round.
 void Coordinator::NoteNodeLost(BootTime at, const Host& host, const std::string& text, bool in_the_log,
                                Effects* out) {
-  job_.greatest.NoteLoss(at, text, in_the_log);
+  job_.greatest.NoteLoss(at, text, in_the_log, host.part.node);
   if (!in_the_log) return;
   Say(Severity::kWarning, text, out,
       {.event = events::kNodeLost,
@@ -67,9 +67,7 @@ void Coordinator::NoteNodeLost(BootTime at, const Host& host, const std::string&
 
 void Coordinator::ForgetEnded(const std::string& host_id, Effects* out) {
   const Host* const host = job_.hosts.Find(host_id);
-  if (host != nullptr && host->part.in_round && host->part.succeeded) {
-    job_.greatest.proved_dead_after_success.insert(host->part.round.node_rank());
-  }
+  if (host != nullptr && host->part.in_round) job_.greatest.ended.insert(host->part.round.node_rank());
   Forget(host_id, out);
 }
 

@@ -43,6 +43,9 @@ inline constexpr absl::Duration kSameMoment = absl::Milliseconds(50);  // failur
 // Within this time all agents of the predecessor have reconnected: without a coordinator an agent tries at least
 // twice in it.
 inline constexpr absl::Duration kAgentsReturn = absl::Seconds(1);
+// A separate coordinator that was asked to end serves nodes that run for that long, or half a lease if that is
+// shorter: most likely they are asked to leave at about the same time. Another coordinator may serve beside it.
+inline constexpr absl::Duration kOthersAskedWithin = absl::Seconds(20);
 inline constexpr int kMaxAbsentNamed = 8;
 inline constexpr size_t kMaxLossesNamed = 8;    // simultaneous losses that are logged one by one; more are counted
 inline constexpr int kMaxUnusableNamed = 3;     // in the reason for waiting; more are counted

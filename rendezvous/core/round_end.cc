@@ -51,6 +51,10 @@ RoundResult ResultOf(BootTime now, const Job& job, EndCause end, const std::opti
   result.lasted = std::max(absl::ZeroDuration(), trouble - job.greatest.since);
   result.watched = job.ProgressIsWatched();
   result.progressed = job.SomeProgressed();
+  result.loss_is_free =
+      end == EndCause::kNodeLoss && RestSuffices(job) &&
+      std::all_of(job.greatest.lost.begin(), job.greatest.lost.end(),
+                  [&job](const std::string& node) { return job.crash_loops.LossesInARow(node) >= 2; });
   if (end == EndCause::kWorkerFailure && !cause->failure.hung_for_all()) result.culprit = cause->host_id;
   return result;
 }
@@ -93,6 +97,11 @@ std::optional<v1::Verdict> VerdictAfterFailure(const Job& job, const RoundAccoun
 }
 
 }  // namespace
+
+bool RestSuffices(const Job& job) {
+  const int rest = job.greatest.node_count() - static_cast<int>(job.greatest.lost.size());
+  return rest - rest % job.options.node_unit >= job.options.min_nodes;
+}
 
 RoundAccount AccountOf(BootTime now, const Job& job) {
   const std::vector<FailureRef> failures = job.Failures();

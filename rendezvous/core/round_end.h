@@ -22,6 +22,9 @@ struct RoundAccount {
 // Only for a round that is drained (RoundIsDrained in drain.h): before, failures may still be reported.
 RoundAccount AccountOf(BootTime now, const Job& job);
 
+// Whether the members of the round that were neither lost nor left are enough for another one.
+bool RestSuffices(const Job& job);
+
 // The verdict if a budget is used up, by job.counts, which hold this round already; nullopt: the next round
 // follows.
 std::optional<v1::Verdict> VerdictAfter(const Job& job, const RoundAccount& round);

@@ -50,7 +50,7 @@ bool NobodyJoined(BootTime now, const Job& job) {
 bool ARoundMayBegin(BootTime now, const Job& job) {
   const int nodes = job.greatest.node_count();
   return job.greatest.owned && nodes >= job.options.min_nodes && nodes <= job.options.max_nodes &&
-         now >= job.gathering.not_before && !job.primary_leaves && !WhoArrives(now, job).something_runs;
+         now >= job.gathering.not_before && !job.MakesNoMoreRounds() && !WhoArrives(now, job).something_runs;
 }
 
 bool TheRoundMustStop(BootTime now, const Job& job) {

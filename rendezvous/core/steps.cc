@@ -1,6 +1,7 @@
 // The coordinator's steps, one function for each state. After each event steps are taken until nothing changes.
 #include <algorithm>
 #include <limits>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -202,8 +203,9 @@ bool Coordinator::StepGathering(BootTime now, Effects* out) {
   const Arriving arriving = WhoArrives(now, job_);
   // StepDraining waited for these workers already, and none of them is granted a lease while gathering.
   if (arriving.something_runs) return false;
-  if (job_.primary_leaves) {
-    job_.why = "the primary is leaving; the job continues once it is back";
+  if (job_.MakesNoMoreRounds()) {
+    job_.why = absl::StrCat(job_.primary_leaves ? "the primary is leaving" : "the coordinator is ending",
+                            "; the job continues once it is back");
     return false;
   }
   BootTime& min_reached = job_.gathering.min_reached;
@@ -244,6 +246,7 @@ void Coordinator::MakeRound(BootTime now, const std::vector<Candidate>& members,
   for (const v1::Round& round : rounds) {
     host_ids[round.node_rank()] = members[static_cast<size_t>(round.node_rank())].host_id;
   }
+  const std::vector<std::string> nodes = NodesOf(members);
   for (auto& [host_id, host] : job_.hosts) {
     // Normally cleared already: by StepDraining, or because without a drain no round was known.
     host.part.in_round = host.part.succeeded = false;
@@ -260,6 +263,7 @@ void Coordinator::MakeRound(BootTime now, const std::vector<Candidate>& members,
     host.part.in_round = true;
     host.part.round = round;
     host.part.workers = host.status.slots();
+    host.part.node = nodes[i];
     host.seat = members[i].seat;
   }
   greatest.Become(rounds.front(), now, true);
@@ -353,6 +357,7 @@ bool Coordinator::StepDraining(BootTime now, Effects* out) {
   if (job_.farewell) return false;  // the next coordinator counts the cost
   if (!RoundIsDrained(now, job_)) return false;
   NoteLossesOfDrain(now);
+  NoteCrashLoops(now, out);
   const RoundAccount round = AccountOf(now, job_);
   job_.counts = job_.greatest.counts.After(round.result, job_.options);
   if (!job_.cancelled_on.empty()) {
@@ -378,11 +383,33 @@ bool Coordinator::StepDraining(BootTime now, Effects* out) {
   return true;
 }
 
+// Before the cost of the round is counted, which depends on it.
+void Coordinator::NoteCrashLoops(BootTime now, Effects* out) {
+  const GreatestRound& greatest = job_.greatest;
+  std::set<std::string> lost = greatest.lost, kept;
+  lost.erase("");
+  for (const auto& [id, host] : job_.hosts) {
+    if (host.part.in_round && lost.count(host.part.node) == 0) kept.insert(host.part.node);
+  }
+  job_.crash_loops.OnRoundEnd(now, greatest.trouble_at - greatest.since, lost, kept);
+  if (!RestSuffices(job_)) return;
+  for (const std::string& node : lost) {
+    const int losses = job_.crash_loops.LossesInARow(node);
+    if (losses < 2) continue;
+    Say(Severity::kWarning,
+        absl::StrCat(node, " was lost ", losses,
+                     " times in a row, soon after it had joined: while the others suffice, it is held back for ",
+                     absl::FormatDuration(job_.crash_loops.HeldBackUntil(node) - now),
+                     ", and its loss does not count (--max-node-losses)"),
+        out, {.event = events::kNodeSetAside, .round = RoundOf(job_)});
+  }
+}
+
 void Coordinator::NoteLossesOfDrain(BootTime now) {
   GreatestRound& greatest = job_.greatest;
   for (const auto& [id, host] : job_.hosts) {
     const bool lost = host.part.in_round && !host.part.succeeded && host.part.lost_at != absl::InfiniteFuture();
-    if (lost) greatest.NoteLoss(host.part.lost_at, HowLost(host));
+    if (lost) greatest.NoteLoss(host.part.lost_at, HowLost(host), false, host.part.node);
   }
   if (const std::string ended = HowPrimaryEnded(job_); !ended.empty()) {
     greatest.NoteLoss(job_.succession.primary_ended_at(), ended);

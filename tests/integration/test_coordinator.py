@@ -156,6 +156,27 @@ class CoordinatorAlone(ClusterTest):
         self.assertEqual(0, spare.exit_code())
         self.assert_rounds_do_not_overlap(job)
 
+    # SIGTERM to the whole job; the workers save for longer than a lease.
+    def test_asked_to_end_it_serves_those_who_leave(self):
+        job, _ = self.running(plan=[{"term": "ignore"}], options=("--termination-grace", "8s"), lease="6s")
+        self.coordinator.signal(signal.SIGTERM)
+        wait_until("it goes on for a moment", lambda: self.coordinator.said("no more rounds begin here"))
+        for place in (0, 1):
+            job.nodes[place].signal(signal.SIGTERM)
+        self.assertEqual({0: 75, 1: 75}, job.exit_codes())
+        for place in (0, 1):
+            told = min(record["time"] for record in job.records("signal", place=place))
+            last = max(time for worker, time in job.last_beats(0).items() if worker.startswith(f"{place}-"))
+            self.assertGreater(last - told, 7.8)
+        self.assertEqual(75, self.coordinator.exit_code())
+
+    def test_asked_twice_it_ends_at_once(self):
+        job, _ = self.running(lease="5m")
+        self.coordinator.signal(signal.SIGTERM)
+        wait_until("it goes on for a moment", lambda: self.coordinator.said("no more rounds begin here"))
+        wait_until("its end", lambda: self.coordinator.has_ended() or not self.coordinator.signal(signal.SIGTERM))
+        self.assertEqual(75, self.coordinator.exit_code(limit=5))
+
     def test_a_stopped_one_says_that_the_job_goes_on(self):
         job, starts = self.running()
         self.coordinator.signal(signal.SIGTERM)

@@ -32,6 +32,22 @@ class Elastic(ClusterTest):
         self.assertEqual([], job.records("start", restart=2))
         self.assert_rounds_do_not_overlap(job)
 
+    # A container that crashes and is started anew, again and again: each return would restart the others.
+    def test_a_crash_loop_neither_disturbs_nor_ends_the_rest(self):
+        job = self.cluster(3, nproc=1, options=["--nnodes", "2:3", "--max-node-losses", "1", "--last-call-timeout", "0s"])
+        job.start_all()
+        job.wait_for_round(0)
+        for restart in (1, 3):
+            kill(job.nodes[2].host())
+            job.wait_for_round(restart, workers=2)
+            job.start(2)
+            if restart == 1:
+                job.wait_for_round(2)
+        wait_until("it hears why it waits", lambda: job.nodes[2].said("this node was lost 2 times in a row"))
+        cluster.never("another round", lambda: job.records("start", restart=4))
+        job.open_gate()
+        self.assertEqual({0: 0, 1: 0, 2: 0}, job.exit_codes())
+
     def test_replacement_only_nodes_wait_in_line(self):
         job = self.cluster_by_name(3, "2:3", options=["--scale-up", "never", "--last-call-timeout", "0s"])
         self.start_primary_and(job, 1)

@@ -111,7 +111,7 @@ class Local(ClusterTest):
         # The lease is longer than any wait of this test: only the agent's report ends the other node's wait.
         temporary = self.folder / "temporary"
         temporary.mkdir()
-        node = self.running("--nnodes", "1:2", "--lease", "5m", environment={"TMPDIR": str(temporary)})
+        node = self.running("--nnodes", "1:2", "--lease", "5m", "--no-respawn", environment={"TMPDIR": str(temporary)})
         (self.folder / "may save").touch()
         os.kill(self.hosts(node)[1], signal.SIGKILL)
         self.wait_for("ready 0 1")
@@ -119,6 +119,37 @@ class Local(ClusterTest):
         self.assertEqual(137, node.exit_code(), "that of the node that was killed")
         self.assertTrue(node.said(r"node 1 \(.*\) was lost: its main process died"), node.err())
         self.assertEqual([], list(temporary.iterdir()))
+
+    def test_a_killed_node_is_started_again(self):
+        node = self.running("--lease", "5m")
+        (self.folder / "may save").touch()
+        os.kill(self.hosts(node)[1], signal.SIGKILL)
+        self.wait_for("ready 0 1", "ready 1 1")
+        self.assertTrue(node.said("node 1 was ended by SIGKILL, which muster local did not send: starting it again in 2s"))
+        self.end(node)
+
+    def test_a_cancelled_job_starts_no_node_again(self):
+        node = self.running("--lease", "5m")
+        (self.folder / "may save").touch()
+        for host in self.hosts(node):
+            os.kill(host, signal.SIGKILL)
+        wait_until("both are to start again", lambda: len(node.said("starting it again")) == 2)
+        node.signal(signal.SIGINT)
+        self.assertEqual(self.cancelled, node.exit_code())
+
+    # A laptop that sleeps, or a job that is suspended as a whole: the kernel ends each host at the end of its lease.
+    def test_a_suspended_job_goes_on(self):
+        node = self.running("--lease", "2s", "--max-restarts", "0")
+        first = self.hosts(node)
+        everything = [pid for pid in cluster.bearers(cluster.TOKEN, self.job.token)]
+        for pid in everything:
+            cluster.stop(pid)
+        wait_until("the kernel has ended the hosts", lambda: not any(map(cluster.is_alive, first)))
+        for pid in everything:
+            cluster.kill(pid, signal.SIGCONT)
+        wait_until("others run", lambda: len(set(self.hosts(node)) - set(first)) == 2 and len(self.workers(node)) == 2)
+        self.assertTrue(node.said("the lease ended while this machine or job was suspended"), node.err())
+        self.end(node)
 
     def test_a_missing_kernel_timer_is_one_line_per_node(self):
         node = self.running("--lease", "2s", prefix=["prlimit", "--sigpending=0:0"])

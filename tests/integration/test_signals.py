@@ -57,6 +57,33 @@ class Leave(ClusterTest):
         self.assertEqual([0, 0], [job.nodes[place].exit_code() for place in (0, 2)])
         self.assert_rounds_do_not_overlap(job)
 
+    # How long the workers of a node ran after their first signal.
+    def time_of(self, job, place):
+        told = min(record["time"] for record in job.records("signal", place=place))
+        return max(time for worker, time in job.last_beats(0).items() if worker.startswith(f"{place}-")) - told
+
+    # The first node to leave makes the coordinator stop the workers of the others, which are asked a moment later.
+    def test_every_node_has_the_time_that_its_log_names(self):
+        job = self.running(plan=[{"term": "ignore"}], options=("--termination-grace", "5s", "--shutdown-timeout", "1s"))
+        for place in (1, 0, 2):
+            job.nodes[place].signal(signal.SIGTERM)
+            wait_until("all workers have got a signal", lambda: len(job.records("signal")) == 6)
+        self.assertEqual({0: 75, 1: 75, 2: 75}, job.exit_codes())
+        for place in range(3):
+            self.assertTrue(job.nodes[place].said("leaving the job; the workers have 5s to exit"))
+            self.assertGreater(self.time_of(job, place), 4.8)
+
+    # No other node renews its lease then.
+    def test_the_last_node_has_its_time_beyond_the_lease(self):
+        for slowest in (0, 2):
+            with self.subTest(slowest=slowest):
+                job = self.running(plan=[{"term": "exit"}, {"when": {"place": slowest}, "term": "ignore"}],
+                                   options=("--termination-grace", "6s", "--shutdown-timeout", "1s"))
+                for place in (1, 0, 2):
+                    job.nodes[place].signal(signal.SIGTERM)
+                self.assertEqual({0: 75, 1: 75, 2: 75}, job.exit_codes())
+                self.assertGreater(self.time_of(job, slowest), 5.8)
+
     def test_a_second_signal_ends_it_now(self):
         job = self.running(plan=[{"when": {"place": 1}, "term": "ignore"}],
                            options=("--nnodes", "2:3", "--termination-grace", "5m"))

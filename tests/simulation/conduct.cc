@@ -1,10 +1,12 @@
 #include "tests/simulation/conduct.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/duration.h"
 #include "base/exit_codes.h"
 #include "base/ids.h"
 #include "tests/simulation/cluster.h"
@@ -12,7 +14,8 @@
 namespace muster::simulation {
 namespace {
 
-constexpr Micros kSlack = 700 * kMillisecond;       // a heartbeat, ticks on both sides, a kill
+constexpr absl::Duration kRounding = absl::Milliseconds(500);  // of a time in a message
+constexpr Micros kSlack = 700 * kMillisecond;                  // a heartbeat, ticks on both sides, a kill
 constexpr Micros kOneBreath = 1200 * kMillisecond;  // over two heartbeats: a longer silence is an absence
 
 Micros Longer(Micros time) { return time + time / 50; }
@@ -87,12 +90,14 @@ void Conduct::OnSpawn(HostProcess* host) {
   });
 }
 
-// SIGKILL follows the first signal within the longest grace of the job.
+// SIGKILL follows the first signal within the longest grace of the job. A node may be asked to leave while the
+// coordinator's order stops its workers.
 void Conduct::OnSignal(HostProcess* host) {
   const Micros since = env_->now();
   const Micros before_deadline = scenario_.deadline.stop_before > 0 ? ToMicros(host::kLeastGrace) : 0;
-  const Micros grace = std::max({scenario_.limits.shutdown_grace, scenario_.limits.termination_grace,
-                                 scenario_.deadline.stop_before, before_deadline});
+  const Micros grace =
+      scenario_.limits.shutdown_grace +
+      std::max({scenario_.limits.termination_grace, scenario_.deadline.stop_before, before_deadline});
   CheckAt(Longer(grace) + kSlack, [this, host, since] {
     if (!RanSince(*host, since)) return;
     for (const WorkerProcess* worker : host->workers) {
@@ -115,6 +120,45 @@ void Conduct::OnSwept(AgentProcess* agent) {
     Fail(9, absl::StrCat(agent->name, at_primary ? ", the coordinator's," : "",
                          " outlives its host for longer than it may"));
   });
+}
+
+void Conduct::OnLine(const HostProcess& host, const Note& note) {
+  const std::string_view event = note.subject.event;
+  const BootTime now = host.machine->BootAt(env_->now());
+  const auto promise = promised_.find(host.id());
+  if (event == events::kLeaving) {
+    OnPromise(host, note);
+  } else if (promise == promised_.end()) {
+    return;
+  } else if (absl::StartsWith(note.text, "second request to stop")) {
+    promised_.erase(promise);
+  } else if (event == events::kLeaseEnded) {
+    if (IsAnswered(host)) Fail(11, absl::StrCat(host.id(), " is answered while it leaves, and its lease ends"));
+    promised_.erase(promise);
+  } else if (event == events::kWorkersKilled && now + kRounding < promise->second) {
+    Fail(11, absl::StrCat(host.id(), " ends its workers ", absl::FormatDuration(promise->second - now),
+                          " before the time that its log promised"));
+  }
+}
+
+// "...; the workers have 25s to exit".
+void Conduct::OnPromise(const HostProcess& host, const Note& note) {
+  constexpr std::string_view kBefore = "; the workers have ";
+  const size_t at = note.text.find(kBefore);
+  if (at == std::string::npos) return;
+  const size_t from = at + kBefore.size();
+  const auto time = muster::ParseDuration(note.text.substr(from, note.text.find(' ', from) - from));
+  if (!time.ok()) return Fail(11, absl::StrCat(host.id(), " promises no time: ", note.text));
+  promised_[host.id()] = host.machine->BootAt(env_->now()) + *time;
+  absl::Duration wanted = absl::Microseconds(scenario_.limits.termination_grace);
+  if (host.options.stop_before) {
+    const absl::Duration left = host.options.stop_before->deadline - host.machine->WallAt(env_->now());
+    wanted = std::min(wanted, std::max(left - host::kDeadlineReserve, host::kLeastGrace));
+  }
+  const bool stopped_itself = host.fate.agents_struck > 0 || host.split() || host.contact.stopped_itself;
+  if (*time + kRounding >= wanted || stopped_itself) return;
+  Fail(11, absl::StrCat(host.id(), " promises ", absl::FormatDuration(*time), " instead of ",
+                        absl::FormatDuration(wanted)));
 }
 
 // A connection that delivers nothing for half a lease is replaced by another one.
@@ -149,12 +193,16 @@ void Conduct::OnLeaseEnded(const HostProcess& host) {
   if (agent == nullptr || agent->session == nullptr) return;
   // A coordinator that has just learned of a later round waits for its members; every other round ends meanwhile.
   if (!Same(agent->session->home->core.greatest().id(), host.core.started())) return;
-  const Micros now = env_->now();
-  const bool long_answered =
-      now > host.contact.answered_since + 2 * kOneBreath && now < host.contact.answered_at + kOneBreath;
-  if (!long_answered || now > host.contact.answered_for + scenario_.limits.lease / 2) return;
+  if (!IsAnswered(host)) return;
   Fail(10, absl::StrCat(host.id(), " lets its lease end, though it has been answered for ",
-                        (now - host.contact.answered_since) / kMillisecond, " ms"));
+                        (env_->now() - host.contact.answered_since) / kMillisecond, " ms"));
+}
+
+// For long, and for a status that it has sent lately.
+bool Conduct::IsAnswered(const HostProcess& host) const {
+  const Micros now = env_->now();
+  return now > host.contact.answered_since + 2 * kOneBreath && now < host.contact.answered_at + kOneBreath &&
+         now <= host.contact.answered_for + scenario_.limits.lease / 2;
 }
 
 // ---- the end
@@ -197,6 +245,9 @@ void Conduct::OnVerdict(const CoordinatorHome& home, const v1::Verdict& verdict)
 
 void Conduct::OnNewRound(const CoordinatorHome& home, const v1::Round& round) {
   losses_ = std::max(losses_, round.loss_ages_ms_size());  // forgotten ones may be learned again
+  if (home.core.job().asked_to_end_at) {
+    Fail(10, absl::StrCat("coordinator ", home.id, " makes a round after it was asked to end"));
+  }
   if (cancelled_.count(home.id) == 0) return;
   Fail(10, absl::StrCat("coordinator ", home.id, " makes round ", muster::ToString(round.id()),
                         " after it has heard of a Ctrl-C"));

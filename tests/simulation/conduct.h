@@ -9,6 +9,9 @@
 // 10. An answered node keeps its lease or gets a STOP; a member that cannot continue ends its round at once;
 //     the primary's node ends last; no round starts after a Ctrl-C was received; no budget counts as spent too
 //     early.
+// 11. The workers of a node that leaves have the time that its log promises, which is that of its options unless
+//     the node had begun to stop them by itself. Only a second request or the end of the lease takes it, and the
+//     log says so.
 #pragma once
 
 #include <functional>
@@ -18,6 +21,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/note.h"
 #include "muster/v1/rendezvous.pb.h"
 #include "tests/simulation/invariants.h"
 #include "tests/simulation/scenario.h"
@@ -37,6 +41,7 @@ class Conduct {
   void OnSpawn(HostProcess* host);
   void OnSignal(HostProcess* host);  // its stop sequence may have begun
   void OnSwept(AgentProcess* agent);
+  void OnLine(const HostProcess& host, const Note& note);  // of its log
   void AfterAgentTick(const AgentProcess& agent);
 
   // Leases. sent: the time at which this host's agent sent the status that the newest directive answers.
@@ -57,6 +62,8 @@ class Conduct {
   void OnFinish(const HostProcess& host, const host::Finish& finish);
 
  private:
+  void OnPromise(const HostProcess& host, const Note& note);
+  bool IsAnswered(const HostProcess& host) const;
   void CheckAt(Micros after, std::function<void()> check);
   void CheckSilentHost(HostProcess* host);
   void CheckSilentAgent(AgentProcess* agent);
@@ -81,6 +88,7 @@ class Conduct {
   std::map<std::string, RoundKey> succeeded_;              // by host: its newest round reported as succeeded
   std::map<int, std::map<std::string, Micros>> attended_;  // by coordinator: when it heard from each host
   std::map<std::pair<int, std::string>, Claim> claims_;    // by coordinator and node
+  std::map<std::string, BootTime> promised_;               // by host that leaves: no SIGKILL before
   std::set<std::tuple<int, std::string, RoundKey>> told_;  // the first RUN of a round to a node
 };
 

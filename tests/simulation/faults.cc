@@ -10,6 +10,8 @@ namespace muster::simulation {
 namespace {
 
 constexpr Micros kLongestHold = 40 * kSecond;  // how long the kernel may hold a process
+constexpr int kLeaveIsForAllPercent = 20;
+constexpr Micros kLongestSkew = 3 * kSecond;
 constexpr Micros kForever = 24 * 3600 * kSecond;
 constexpr Micros kAgentDeathWindow = 11 * kSecond;
 constexpr size_t kAgentDeathsAllowed = 3;  // within the window; the fifth ends the workers by design
@@ -122,6 +124,8 @@ void Faults::KillCoordinator() {
   if (!env_->scenario().job.coordinator_alone) return StrikeProcess(Fault::kKillAgent, cluster_->HostAt(0));
   AloneProcess* alone = world_->coordinators().current();
   if (alone == nullptr) return;
+  constexpr int kAskedPercent = 30;
+  if (env_->hardships().Chance(kAskedPercent)) return world_->coordinators().AskToEnd(alone);
   env_->Note("fault", absl::StrCat("kill ", alone->name));
   world_->coordinators().End(alone, true);
 }
@@ -203,10 +207,21 @@ void Faults::StrikeNode(Fault fault, HostProcess* host) {
       return;
     default:
       world_->host_shell().Signal(host, SIGTERM);
-      if (fault != Fault::kLeaveTwice) return;
+      if (fault != Fault::kLeaveTwice) return MaybeEndOthers(*host);
       env_->scheduler().After(env_->prng().Between(1, kSecond), [this, host] {
         if (host->alive) world_->host_shell().Signal(host, SIGTERM);
       });
+  }
+}
+
+// A platform that stops a whole job does not reach all nodes at the same moment.
+void Faults::MaybeEndOthers(const HostProcess& first) {
+  if (!env_->hardships().Chance(kLeaveIsForAllPercent)) return;
+  for (const auto& host : cluster_->hosts()) {
+    if (host.get() == &first || !host->alive || host->fate.zombie) continue;
+    env_->scheduler().After(env_->hardships().Skewed(kMillisecond, kLongestSkew), [this, host = host.get()] {
+      if (host->alive && !host->fate.asked_to_leave) world_->host_shell().Signal(host, SIGTERM);
+    });
   }
 }
 

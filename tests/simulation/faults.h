@@ -39,6 +39,7 @@ class Faults {
   void StrikeProcess(Fault fault, HostProcess* host);
   void FreezeNeighbours(const HostProcess& struck, Micros outage);
   void StrikeNode(Fault fault, HostProcess* host);
+  void MaybeEndOthers(const HostProcess& first);
   void StrikeNetwork(Fault fault, HostProcess* host);
   void IsolateAndReplace(HostProcess* host);
   void CutStaggered(HostProcess* host);

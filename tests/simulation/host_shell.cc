@@ -27,6 +27,7 @@ void HostShell::Drive(HostProcess* host) {
                               .log =
                                   [this, host](const muster::Note& note) {
                                     env_->Note("host", absl::StrCat(host->name, ": ", note.text));
+                                    checks_->conduct.OnLine(*host, note);
                                     host->shell.out_of_time |=
                                         note.subject.event == std::string_view(events::kWorkersKilled);
                                   }});
@@ -62,6 +63,8 @@ void HostShell::CarryOut(HostProcess* host, const host::Effect& effect) {
       host->contact.lease_ended_in = round;
       checks_->conduct.OnLeaseEnded(*host);
     }
+    const v1::Outcome outcome = e->status.outcome();
+    host->contact.stopped_itself = outcome == v1::OUTCOME_FAILED || outcome == v1::OUTCOME_LEASE_ENDED;
     checks_->conduct.OnHostStatus(*host, e->status);
     SendToAgent(host, e->status);
   } else if (const auto* e = std::get_if<host::SpawnWorkers>(&effect)) {

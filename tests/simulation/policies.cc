@@ -128,9 +128,39 @@ std::vector<const HostProcess*> Policies::Newcomers(const CoordinatorHome& home,
     if (round.members.count(host->id()) > 0 || !IsCandidate(home, *host)) continue;
     const auto aside = round.excluded.find(host->id());
     if (aside != round.excluded.end() && env_->now() < round.told_at + Longer(aside->second) + kSlack) continue;
+    if (IsHeldBack(home, *host)) continue;
     newcomers.push_back(host.get());
   }
   return newcomers;
+}
+
+// Or was, until a moment ago: it settles first.
+bool Policies::IsHeldBack(const CoordinatorHome& home, const HostProcess& host) const {
+  const rendezvous::Host* known = home.core.job().hosts.Find(host.id());
+  if (known == nullptr) return false;
+  const std::string node = rendezvous::NodeOf(known->status);
+  const BootTime until = home.core.job().crash_loops.HeldBackUntil(node);
+  const BootTime now = home.owner->machine->BootAt(env_->now());
+  if (now >= until + absl::Microseconds(Longer(scenario_.policy.join_settle) + kSlack)) return false;
+  return true;
+}
+
+// Only a node that was in two rounds at least, and not for longer than the limit.
+void Policies::CheckHeldBack(const CoordinatorHome& home, const rendezvous::Host& known) {
+  const std::string node = rendezvous::NodeOf(known.status);
+  const auto was_in = [&](const auto& round) {
+    return std::any_of(round.second.members.begin(), round.second.members.end(), [&](const auto& member) {
+      const v1::NodeConfig& config = member.second->options.config;
+      return known.status.has_place() ? member.second->place == known.status.place()
+                                      : config.hostname() == known.status.hostname();
+    });
+  };
+  const auto rounds = std::count_if(rounds_.begin(), rounds_.end(), was_in);
+  const BootTime now = home.owner->machine->BootAt(env_->now());
+  const bool too_long = home.core.job().crash_loops.HeldBackUntil(node) > now + rendezvous::kMaxHoldBack;
+  if (rounds >= 2 && !too_long) return;
+  Fail(7, absl::StrCat("coordinator ", home.id, " holds ", known.status.host_id(), " back, whose node was in ",
+                       rounds, " rounds"));
 }
 
 // ---- growth
@@ -141,6 +171,9 @@ void Policies::AfterStatus(const CoordinatorHome& home) {
   if (has_round) homes_[home.id].ran_at = env_->now();
   CheckGrowth(home);
   CheckGathering(home);
+  for (const auto& [id, known] : home.core.job().hosts) {
+    if (home.core.job().IsHeldBack(known, home.owner->machine->BootAt(env_->now()))) CheckHeldBack(home, known);
+  }
 }
 
 // A spare that waits longer than the settle time although there is room was forgotten.
@@ -312,7 +345,7 @@ void Policies::CheckKeptRanks(const CoordinatorHome& home, const RoundRecord& be
                                      [&](const auto& member) { return before.members.count(member.first) == 0; });
   if (newcomer == round.members.end()) return;
   for (const auto& [id, host] : before.members) {
-    const bool aside = round.excluded.count(id) > 0;
+    const bool aside = round.excluded.count(id) > 0 || IsHeldBack(home, *host);
     if (round.members.count(id) > 0 || aside || !IsCandidate(home, *host)) continue;
     if (host->agent->session->first_heard > before.told_at) continue;  // it was away and may have been forgotten
     return Fail(7, absl::StrCat("round ", round.name, ": ", newcomer->first, " has the rank of ", id,

@@ -19,6 +19,10 @@
 #include "muster/v1/rendezvous.pb.h"
 #include "tests/simulation/scenario.h"
 
+namespace muster::rendezvous {
+struct Host;
+}
+
 namespace muster::simulation {
 
 struct CoordinatorHome;
@@ -75,6 +79,8 @@ class Policies {
   Micros FirstHeard(const CoordinatorHome& home, const RoundRecord& round) const;
   bool IsCandidate(const CoordinatorHome& home, const HostProcess& host) const;
   std::vector<const HostProcess*> Newcomers(const CoordinatorHome& home, const RoundRecord& round) const;
+  bool IsHeldBack(const CoordinatorHome& home, const HostProcess& host) const;
+  void CheckHeldBack(const CoordinatorHome& home, const rendezvous::Host& known);
   int RoundSize(int ready) const;
   void Fail(int number, const std::string& what);
 

@@ -30,8 +30,15 @@ void SeparateCoordinators::Start(Machine* machine) {
 
 void SeparateCoordinators::Tick(AloneProcess* alone) {
   alone->home->Feed(&rendezvous::Coordinator::OnTick);
+  if (alone->home->core.MayEnd(alone->machine->BootAt(env_->now())))
+    return End(alone, !cluster_->VerdictIsKnown());
   if (!alone->home->core.finished()) return;
   End(alone, !cluster_->VerdictIsKnown());  // no node that knew it is left: the platform runs the job again
+}
+
+void SeparateCoordinators::AskToEnd(AloneProcess* alone) {
+  env_->Note("fault", absl::StrCat("asks ", alone->name, " to end"));
+  execution_->Deliver(alone, [alone] { alone->home->Feed(&rendezvous::Coordinator::OnAskedToEnd); });
 }
 
 AloneProcess* SeparateCoordinators::current() const {

@@ -20,6 +20,7 @@ class SeparateCoordinators {
   void Begin();                   // the first one, on a new machine
   AloneProcess* current() const;  // nullptr: there is none, or it is dead
   void End(AloneProcess* alone, bool comes_again);
+  void AskToEnd(AloneProcess* alone);  // by a signal; the platform starts it again once it has ended
 
   // Moves the coordinator's name to a new machine, on which one starts; the old one lives on.
   Machine* Move();

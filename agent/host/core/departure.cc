@@ -21,7 +21,8 @@ std::string Readable(absl::Duration d) {
 
 }  // namespace
 
-void Departure::Begin(BootTime now, const LeaveRequest& request, bool has_workers, Effects* out) {
+void Departure::Begin(BootTime now, const LeaveRequest& request, std::optional<absl::Duration> workers_have,
+                      Effects* out) {
   leave_.emplace();
   leave_->set_signal(request.signal);
   leave_->set_cancel(request.signal == SIGINT);
@@ -32,9 +33,9 @@ void Departure::Begin(BootTime now, const LeaveRequest& request, bool has_worker
   Say(by_signal ? Severity::kInfo : Severity::kWarning,
       absl::StrCat(by_signal ? DescribeSignal(request.signal) : request.reason,
                    leave_->cancel() ? ": cancelling the job" : ": leaving the job",
-                   has_workers ? absl::StrCat("; the workers have ", Readable(request.grace), " to exit",
-                                              leave_->cancel() ? " (again: at once)" : "")
-                               : ""),
+                   workers_have ? absl::StrCat("; the workers have ", Readable(*workers_have), " to exit",
+                                               leave_->cancel() ? " (again: at once)" : "")
+                                : ""),
       out, {.event = events::kLeaving});
 }
 

@@ -35,8 +35,8 @@ class Departure {
   bool begun() const { return leave_.has_value(); }
   const v1::Leave* leave() const { return leave_ ? &*leave_ : nullptr; }
 
-  // has_workers: whether the message speaks of their grace period.
-  void Begin(BootTime now, const LeaveRequest& request, bool has_workers, Effects* out);
+  // workers_have: until SIGKILL, for the message; nullopt: there are no workers.
+  void Begin(BootTime now, const LeaveRequest& request, std::optional<absl::Duration> workers_have, Effects* out);
   // The grace period of a stop: what is left of the departure's own, or `otherwise` if none has begun.
   absl::Duration GraceOr(BootTime now, absl::Duration otherwise) const;
 

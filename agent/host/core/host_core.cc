@@ -196,7 +196,7 @@ void HostCore::Obey(BootTime now, const v1::HostDirective& directive, Effects* o
       break;
     case v1::HostDirective::kStop: {
       const absl::Duration grace = absl::Milliseconds(directive.stop().grace_ms());
-      const Stop stop{.grace = departure_.GraceOr(now, grace), .cause = directive.stop().cause()};
+      const Stop stop{.kind = Stop::Kind::kOrdered, .grace = grace, .cause = directive.stop().cause()};
       history_.OnOrderedStop(now, directive.stop().cause());
       BeginStop(now, stop, out);
       if (!round_.active() && memory_.has_verdict()) fitness_.End(now, out);
@@ -204,8 +204,10 @@ void HostCore::Obey(BootTime now, const v1::HostDirective& directive, Effects* o
     }
     case v1::HostDirective::kExit: {
       DecideExit(directive.exit(), out);
-      const absl::Duration grace = departure_.GraceOr(now, options_.shutdown_grace());
-      BeginStop(now, {.grace = grace, .cause = directive.exit().reason()}, out);
+      BeginStop(
+          now,
+          {.kind = Stop::Kind::kOrdered, .grace = options_.shutdown_grace(), .cause = directive.exit().reason()},
+          out);
       WatchEnd(now, out);
       break;
     }
@@ -292,7 +294,9 @@ void HostCore::OnProgress(BootTime, Effects* out) {
   if (round_.OnProgress()) SendStatus(out);
 }
 
-void HostCore::BeginStop(BootTime now, const Stop& stop, Effects* out) {
+// What a departure has promised to the workers holds for every other stop, too.
+void HostCore::BeginStop(BootTime now, Stop stop, Effects* out) {
+  if (stop.kind != Stop::Kind::kLimit) stop.grace = departure_.GraceOr(now, stop.grace);
   if (!round_.BeginStop(now, stop, out)) return;
   round_.SweepIfAllEnded(now, out);
   history_.OnOwnStop(now, stop.cause);
@@ -305,14 +309,21 @@ void HostCore::WatchStop(BootTime now, Effects* out) {
   SendStatus(out);
 }
 
+// Workers that are being stopped keep their grace period until the last moment: the lease may yet be renewed.
 void HostCore::WatchLease(BootTime now, Effects* out) {
-  if (!round_.can_be_stopped() || !lease_.IsEnding(now)) return;
-  if (!round_.stopping()) {
+  if (!round_.can_be_stopped() || round_.killed() || !lease_.IsEnding(now)) return;
+  if (round_.stopping() && now < lease_.KillMoment()) return;
+  const bool cuts_a_grace = round_.live_workers() > 0 && round_.outcome() != v1::OUTCOME_LEASE_ENDED;
+  if (!round_.stopping() || cuts_a_grace) {
     const bool awaits_members = memory_.served() && agent_.attached();
     Say(Severity::kWarning, lease_.WhyItEnds(now, awaits_members), out, {.event = events::kLeaseEnded});
   }
-  const absl::Duration grace = lease_.KillMoment() - now;
-  BeginStop(now, {.grace = grace, .outcome = v1::OUTCOME_LEASE_ENDED, .cause = "the lease ended"}, out);
+  BeginStop(now,
+            {.kind = Stop::Kind::kLimit,
+             .grace = lease_.KillMoment() - now,
+             .outcome = v1::OUTCOME_LEASE_ENDED,
+             .cause = "the lease ended"},
+            out);
 }
 
 void HostCore::OnSwept(BootTime now, const std::string& left, Effects* out) {
@@ -458,8 +469,10 @@ void HostCore::OnSigns(BootTime, const std::set<int>& local_ranks, Effects*) { h
 void HostCore::OnSteps(BootTime now, const std::vector<StepSeen>& seen, Effects*) { steps_.OnSeen(now, seen); }
 
 void HostCore::BeginLeave(BootTime now, const LeaveRequest& request, Effects* out) {
-  departure_.Begin(now, request, round_.active(), out);
-  BeginStop(now, {.signal = request.signal, .grace = request.grace, .cause = "asked to leave"}, out);
+  const Stop stop{
+      .kind = Stop::Kind::kDeparture, .signal = request.signal, .grace = request.grace, .cause = "asked to leave"};
+  departure_.Begin(now, request, round_.GraceWith(now, stop), out);
+  BeginStop(now, stop, out);
   SendStatus(out);
 }
 
@@ -467,7 +480,7 @@ void HostCore::StopNow(BootTime now, int signal, Effects* out) {
   Say(Severity::kWarning,
       absl::StrCat("second request to stop (", DescribeSignal(signal), "): stopping immediately"), out);
   DecideExit(departure_.ExitNow(signal), out);
-  BeginStop(now, {.signal = SIGKILL, .grace = absl::ZeroDuration(), .cause = "second signal"}, out);
+  BeginStop(now, {.kind = Stop::Kind::kLimit, .signal = SIGKILL, .cause = "second signal"}, out);
   WatchStop(now, out);
   WatchEnd(now, out);
 }

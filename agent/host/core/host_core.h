@@ -127,7 +127,7 @@ class HostCore {
   // The round and its workers.
   void Obey(BootTime now, const v1::HostDirective& directive, Effects* out);
   void MaybeStart(BootTime now, const v1::Round& round, Effects* out);
-  void BeginStop(BootTime now, const Stop& stop, Effects* out);
+  void BeginStop(BootTime now, Stop stop, Effects* out);
   void StopAfterFailure(BootTime now, Effects* out);
   void WatchLease(BootTime now, Effects* out);
   void WatchStop(BootTime now, Effects* out);

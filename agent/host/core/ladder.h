@@ -1,9 +1,7 @@
 // The stop ladder: a first signal, one grace period for all workers, then SIGKILL. At half of the grace period the
-// signal goes to those processes that were left out at first (session_stop.h). A ladder that has begun is
-// never cancelled; its grace period can only be shortened.
+// signal goes to those processes that were left out at first (session_stop.h). A ladder that has begun is never
+// cancelled. Its grace period can be shortened; only the node's departure may lengthen it (LocalRound).
 #pragma once
-
-#include <algorithm>
 
 #include "base/time.h"
 
@@ -14,13 +12,16 @@ inline constexpr absl::Duration kStuckAfterKill = absl::Seconds(10);
 
 class Ladder {
  public:
-  Ladder(BootTime now, int signal, absl::Duration grace) : signal_(signal), since_(now), kill_at_(now + grace) {}
+  // ordered: by the coordinator.
+  Ladder(BootTime now, int signal, absl::Duration grace, bool ordered)
+      : signal_(signal), ordered_(ordered), since_(now), kill_at_(now + grace) {}
 
   int signal() const { return signal_; }  // the first
+  bool ordered() const { return ordered_; }
   BootTime since() const { return since_; }
   BootTime kill_at() const { return kill_at_; }
 
-  void Hasten(BootTime kill_at) { kill_at_ = std::min(kill_at_, kill_at); }
+  void KillAt(BootTime moment) { kill_at_ = moment; }
   absl::Duration grace() const { return kill_at_ - since_; }
   bool MustSignalRest(BootTime now) const { return !rest_signalled_ && !killed_ && now >= since_ + grace() / 2; }
   void RestSignalled() { rest_signalled_ = true; }
@@ -30,6 +31,7 @@ class Ladder {
 
  private:
   int signal_;
+  bool ordered_;
   BootTime since_;
   BootTime kill_at_;
   bool rest_signalled_ = false;

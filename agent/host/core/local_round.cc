@@ -91,22 +91,34 @@ bool LocalRound::OnProgress() { return IsSet(id()) && !std::exchange(progressed_
 
 // ---- the stop -----------------------------------------------------------------------------------------------
 
+// The moment at which the grace period ends may have passed while this process was frozen.
+BootTime LocalRound::KillMoment(BootTime now, const Stop& stop) const {
+  const BootTime wanted = now + std::max(stop.grace, absl::ZeroDuration());
+  if (!ladder_ || (stop.kind == Stop::Kind::kDeparture && ladder_->ordered())) return wanted;
+  return std::min(ladder_->kill_at(), wanted);
+}
+
+std::optional<absl::Duration> LocalRound::GraceWith(BootTime now, const Stop& stop) const {
+  if (!can_be_stopped() || killed()) return std::nullopt;
+  return KillMoment(now, stop) - now;
+}
+
 bool LocalRound::BeginStop(BootTime now, const Stop& stop, Effects* out) {
   if (!can_be_stopped()) return false;
-  // The moment at which the grace period ends may have passed while this process was frozen.
-  const absl::Duration grace = std::max(stop.grace, absl::ZeroDuration());
+  const BootTime kill_at = KillMoment(now, stop);
   kill_is_wanted_ |= stop.signal == SIGKILL;
   if (ladder_) {
-    ladder_->Hasten(now + grace);
+    ladder_->KillAt(kill_at);
     return false;
   }
   if (failures_.AwaitsCauseUntil()) failures_.TakeEchoes(out);
-  ladder_.emplace(now, stop.signal, grace);
+  ladder_.emplace(now, stop.signal, kill_at - now, stop.kind == Stop::Kind::kOrdered);
   if (outcome_ != v1::OUTCOME_SUCCEEDED) outcome_ = stop.outcome;
   phase_ = v1::HOST_PHASE_STOPPING;
   if (workers_.live() > 0) {
     Say(Severity::kDebug,
-        absl::StrCat("stopping workers: ", stop.cause, "; grace period ", absl::FormatDuration(grace)), out);
+        absl::StrCat("stopping workers: ", stop.cause, "; grace period ", absl::FormatDuration(kill_at - now)),
+        out);
     out->push_back(StopWorkers{stop.signal});
   }
   return true;

@@ -27,6 +27,12 @@ inline constexpr absl::Duration kStartLimit = absl::Seconds(60);  // from spawni
 
 // A reason to end the workers.
 struct Stop {
+  // kOrdered: by the coordinator, whose grace period is the same for all nodes. kDeparture: by a request to this
+  // node to leave, whose grace period replaces that of an order. kLimit: by the end of the lease or a second
+  // request; no other grace period counts.
+  enum class Kind { kOwn, kOrdered, kDeparture, kLimit };
+
+  Kind kind = Kind::kOwn;
   int signal = SIGTERM;  // the first
   absl::Duration grace = absl::ZeroDuration();
   v1::Outcome outcome = v1::OUTCOME_STOPPED;
@@ -53,7 +59,8 @@ class LocalRound {
   // Whether the end of the host waits for the round: for what can be ended, then for its last output.
   bool is_awaited() const { return active() && !stuck(); }
   bool stopping() const { return ladder_.has_value(); }  // muster stops the workers; false once the round is over
-  const v1::RoundId& id() const { return round_.id(); }  // unset: none was started yet
+  bool killed() const { return ladder_ && ladder_->killed(); }  // the grace period of the stop is over
+  const v1::RoundId& id() const { return round_.id(); }         // unset: none was started yet
   v1::Outcome outcome() const { return outcome_; }
   BootTime over_since() const { return over_since_; }  // infinite past: none is over yet
   int live_workers() const { return workers_.live(); }
@@ -80,7 +87,9 @@ class LocalRound {
 
   bool OnProgress();  // true: for the first time in this round
 
-  // Begins the ladder, or shortens its grace period. True: it has begun now.
+  // The grace period that this stop would leave to the workers; nullopt: they have none any more.
+  std::optional<absl::Duration> GraceWith(BootTime now, const Stop& stop) const;
+  // Begins the ladder, or changes its grace period. True: it has begun now.
   bool BeginStop(BootTime now, const Stop& stop, Effects* out);
   bool OnTick(BootTime now, Effects* out);  // true: the round is stuck now
   bool OnSwept(const std::string& left);    // true: nothing is alive; its last output must be gathered
@@ -90,6 +99,7 @@ class LocalRound {
   void Describe(v1::HostStatus* status) const;
 
  private:
+  BootTime KillMoment(BootTime now, const Stop& stop) const;
   void SayWhatFinishes(BootTime now, Effects* out);
   void SignalRestIfDue(BootTime now, Effects* out);
   void KillIfDue(BootTime now, Effects* out);

@@ -25,6 +25,20 @@ class AgentStatusTest : public AgentCoreTest {
     return AllOf<SendToCoordinator>(effects).back().status;
   }
   size_t Statuses() { return Took<SendToCoordinator>().size(); }
+  void RunARound() {
+    Connected();
+    Give(Run(1, 1));
+    HostApplies();
+    host_.set_phase(v1::HOST_PHASE_RUNNING);
+    host_.add_workers()->set_pid(123);
+    Host();
+    Pass(2 * kTick);
+    Forget();
+  }
+  void EndHost() {
+    core_.OnHostClosed(now_, &effects_);
+    core_.OnHostSwept(now_, &effects_);
+  }
 };
 
 TEST_F(AgentStatusTest, DescribesTheNode) {
@@ -100,6 +114,35 @@ TEST_F(AgentStatusTest, ADeadHostHasNoWorkers) {
   core_.OnHostSwept(now_, &effects_);
   EXPECT_EQ(LastStatus().live_workers(), 0);
   EXPECT_EQ(LastStatus().host_gone_ms(), 300);
+}
+
+// Of the whole machine or job: this process stood still, too.
+TEST_F(AgentStatusTest, ALeaseThatEndsInASuspensionIsNamed) {
+  RunARound();
+  now_ += kLease;
+  core_.OnTick(now_, &effects_);  // before it hears of the host's end
+  EndHost();
+  EXPECT_EQ(LastStatus().how_host_ended(), "its lease ended while its machine or job was suspended");
+  EXPECT_EQ(Took<Note>()[0].text, "the lease ended while this machine or job was suspended (--lease 10s)");
+  EXPECT_EQ(Took<Note>()[1].text, "muster (pid 50) was ended by the kernel; cleaning up its workers");
+  Pass(kSuspendedGoneLimit, false);
+  EXPECT_TRUE(core_.finished()) << "a coordinator that starts later need not learn of it";
+}
+
+TEST_F(AgentStatusTest, AShorterSuspensionEndsNoHost) {
+  RunARound();
+  now_ += kLease / 2;
+  core_.OnTick(now_, &effects_);
+  EndHost();
+  EXPECT_EQ(LastStatus().how_host_ended(), "");
+  EXPECT_EQ(Took<Note>()[0].text, "muster (pid 50) died unexpectedly; cleaning up its workers");
+}
+
+TEST_F(AgentStatusTest, ALeaseThatEndsWhileTheAgentRunsIsNoSuspension) {
+  RunARound();
+  Pass(kLease);
+  EndHost();
+  EXPECT_EQ(LastStatus().how_host_ended(), "");
 }
 
 TEST_F(AgentStatusTest, TimesInTheJobAndInTheGatheringAreAges) {

@@ -148,6 +148,11 @@ class Cluster {
     Do([&](Effects* out) { coordinator_.OnClosed(now_, nodes_[name].stream, out); });
   }
 
+  void AskToEnd() {
+    Do([&](Effects* out) { coordinator_.OnAskedToEnd(now_, out); });
+  }
+  bool MayEnd() const { return coordinator_.MayEnd(now_); }
+
   void TurnAway(const std::string& address, const std::string& why) {
     Do([&](Effects* out) { coordinator_.OnTurnedAway(now_, address, why, out); });
   }

@@ -1,6 +1,9 @@
 // The coordinator as nodes come and go: growing, shrinking, spares, changes of membership.
 #include <gtest/gtest.h>
 
+#include <string>
+
+#include "absl/strings/str_cat.h"
 #include "rendezvous/core/coordinator.h"
 #include "tests/unit/rendezvous/core/coordinator_cluster.h"
 
@@ -21,6 +24,92 @@ TEST(Coordinator, ArrivalsWithinTheSettleTimeCostOneRestart) {
   ASSERT_EQ(c.state(), State::kRunning);
   EXPECT_EQ(c.Told("a").run().node_count(), 4);
   EXPECT_EQ(c.Told("a").run().restart_count(), 1);
+}
+
+// Node c of three, of which two suffice, joins and is lost again and again.
+class CrashLoopTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* name : {"a", "b"}) c_.Join(name, name[0] - 'a');
+    JoinAndRun();
+  }
+  static CoordinatorOptions Options() {
+    CoordinatorOptions options = Elastic(2, 3);
+    options.max_node_losses = 1;
+    return options;
+  }
+  void JoinAndRun() {
+    name_ = absl::StrCat("c", ++incarnations_);
+    c_.Join(name_, 2);
+    Settle();
+  }
+  void Settle() {
+    for (int i = 0; i < 3; ++i) {  // STOP, WAIT, RUN
+      for (const std::string& name : {std::string("a"), std::string("b"), name_}) c_.Apply(name);
+    }
+  }
+  void Lose() {
+    c_.At(name_).status.set_live_workers(0);
+    c_.Phase(name_, v1::PHASE_HOST_GONE);
+    for (int i = 0; i < 3; ++i) {
+      for (const char* name : {"a", "b"}) c_.Apply(name);
+    }
+  }
+  int Size() { return c_.Told("a").run().node_count(); }
+  uint64_t Round() { return c_.Told("a").run().id().number(); }
+
+  Cluster c_{Options()};
+  std::string name_;
+  int incarnations_ = 0;
+};
+
+TEST_F(CrashLoopTest, AfterOneLossTheNodeIsTakenInAtOnce) {
+  ASSERT_EQ(Size(), 3);
+  Lose();
+  ASSERT_EQ(Size(), 2);
+  JoinAndRun();
+  EXPECT_EQ(Size(), 3);
+}
+
+TEST_F(CrashLoopTest, SeveralLossesInARowCostOneAndEndNoJob) {
+  for (int i = 0; i < 6; ++i) {
+    Lose();
+    ASSERT_EQ(Size(), 2) << i;
+    EXPECT_EQ(c_.Told("a").run().loss_ages_ms_size(), 1) << i;
+    const uint64_t round = Round();
+    JoinAndRun();
+    if (i == 0) continue;
+    EXPECT_EQ(Round(), round) << "the others are not disturbed";
+    EXPECT_TRUE(c_.Told(name_).wait().reason().find("this node was lost ") == 0) << c_.Told(name_).wait().reason();
+    c_.Pass(kFirstHoldBack * (1 << (i - 1)) + absl::Seconds(1), {"a", "b", name_});
+    Settle();
+    EXPECT_EQ(Size(), 3) << i;
+  }
+  EXPECT_EQ(
+      c_.Said("place 2 was lost 2 times in a row, soon after it had joined: while the others suffice, it is held "
+              "back for 30s"),
+      1);
+}
+
+TEST_F(CrashLoopTest, ALongRunEndsTheRow) {
+  Lose();
+  JoinAndRun();
+  c_.Pass(kLongRound, {"a", "b", name_});
+  Lose();
+  EXPECT_TRUE(c_.Told("a").has_verdict()) << "it is another loss, and only one is allowed";
+}
+
+TEST_F(CrashLoopTest, ANodeThatIsNeededIsNotHeldBack) {
+  Lose();
+  JoinAndRun();
+  Lose();
+  ASSERT_EQ(Size(), 2);
+  JoinAndRun();
+  c_.Fail("b", 1);
+  c_.Apply("b");
+  c_.Close("b");  // two of three are left, and two are needed
+  c_.Pass(absl::Seconds(30), {"a", name_});
+  EXPECT_EQ(c_.Told(name_).run().node_count(), 2);
 }
 
 // A worker sees its stopped peers close their connections before it is stopped itself, and fails.

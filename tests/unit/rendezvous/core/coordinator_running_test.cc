@@ -30,6 +30,61 @@ TEST_F(RunningTest, ALongDrainNamesTheNodesItAwaits) {
   EXPECT_EQ(c_.state(), State::kRunning);
 }
 
+// A separate coordinator that was asked to end, alone or together with its nodes.
+TEST_F(RunningTest, AskedToEndItServesWhoLeavesUntilAllHaveLeft) {
+  c_.AskToEnd();
+  EXPECT_FALSE(c_.MayEnd());
+  c_.Phase("a", v1::PHASE_LEAVING);
+  c_.At("b").status.set_live_workers(0);
+  c_.Phase("b", v1::PHASE_LEAVING);
+  c_.Close("b");
+  for (int second = 0; second < 60; ++second) {
+    c_.Pass(absl::Seconds(1), {});
+    c_.Say("a");
+    ASSERT_FALSE(c_.MayEnd()) << "it still saves";
+    ASSERT_TRUE(c_.Told("a").has_lease());
+  }
+  c_.At("a").status.set_live_workers(0);
+  c_.Say("a");
+  EXPECT_TRUE(c_.Told("a").has_release());
+  EXPECT_FALSE(c_.MayEnd()) << "its release is on its way";
+  c_.Close("a");
+  EXPECT_TRUE(c_.MayEnd());
+}
+
+TEST_F(RunningTest, AskedToEndItServesWhoRunsForHalfALease) {
+  c_.AskToEnd();
+  c_.Pass(absl::Seconds(5) - kTick, {"a", "b"});
+  EXPECT_FALSE(c_.MayEnd());
+  EXPECT_EQ(c_.state(), State::kRunning) << "no worker is disturbed";
+  c_.Pass(2 * kTick, {"a", "b"});
+  EXPECT_TRUE(c_.MayEnd()) << "they are to find another coordinator";
+}
+
+TEST_F(RunningTest, AskedToEndItMakesNoMoreRounds) {
+  c_.AskToEnd();
+  c_.Fail("a", 1);
+  c_.Apply("a");
+  c_.Apply("b");
+  EXPECT_EQ(c_.state(), State::kGathering);
+  EXPECT_TRUE(c_.MayEnd()) << "nothing runs";
+  c_.Pass(absl::Seconds(1), {"a", "b"});
+  EXPECT_TRUE(c_.Told("a").has_wait());
+  EXPECT_EQ(c_.Told("a").wait().reason(), "the coordinator is ending; the job continues once it is back");
+}
+
+TEST_F(RunningTest, AskedToEndItStillBringsACancellation) {
+  c_.AskToEnd();
+  c_.At("a").status.set_cancelled(true);
+  for (const char* name : {"a", "b"}) {
+    c_.At(name).status.set_live_workers(0);
+    c_.Phase(name, v1::PHASE_LEAVING);
+  }
+  EXPECT_FALSE(c_.MayEnd());
+  EXPECT_TRUE(c_.Told("a").has_verdict());
+  EXPECT_FALSE(c_.MayEnd()) << "finished() says when";
+}
+
 TEST_F(RunningTest, AnAttachedNodeIsNotTakenForDead) {
   c_.At("b2").status.set_predecessor_dead("b");
   c_.Join("b2", 1);

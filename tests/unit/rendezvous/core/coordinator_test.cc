@@ -504,6 +504,29 @@ TEST(Coordinator, ASpentLossBudgetNamesTheLastLostNode) {
   EXPECT_NE(c.core().verdict()->reason().find("(b)"), std::string::npos) << c.core().verdict()->reason();
 }
 
+// SIGTERM to all nodes, and the primary saves for longer than a lease. Only another node that knows of the job may go
+// on without it.
+TEST(Coordinator, TheLastMemberOfAllSavesBeyondALease) {
+  for (const bool someone_comes : {false, true}) {
+    Cluster c(Elastic(1, 2));
+    c.At("a").status.set_at_primary(true);
+    c.Join("a", 0);
+    c.Join("b", 1);
+    c.Apply("a");
+    c.Apply("b");
+    c.Phase("a", v1::PHASE_LEAVING);
+    c.At("b").status.set_live_workers(0);
+    c.Phase("b", v1::PHASE_LEAVING);
+    c.Close("b");
+    c.Pass(absl::Seconds(30), {});
+    if (someone_comes) c.Join("b2", 1);
+    c.Say("a");
+    ASSERT_EQ(c.state(), State::kDraining);
+    ASSERT_TRUE(c.Told("a").has_lease());
+    EXPECT_EQ(c.Told("a").lease().not_after_boot_ns() != 0, someone_comes);
+  }
+}
+
 TEST(Coordinator, NoRoundStartsWhileThePrimaryIsAway) {
   Cluster c(Elastic(1, 2));
   c.At("a").status.set_at_primary(true);

@@ -112,7 +112,7 @@ TEST(GreatestRoundTest, AGreaterRoundForgetsAllButTheLedgerAndTheNumbers) {
   greatest.max_number = 9;
   greatest.counts.failures = 2;
   greatest.NoteLoss(kStart, "lost");
-  greatest.succeeded = greatest.departed_after_success = greatest.proved_dead_after_success = {0};
+  greatest.succeeded = greatest.departed_after_success = greatest.ended = {0};
   greatest.lost_had_progressed = greatest.lost_watched_progress = greatest.strayed = true;
   v1::Failure failure;
   *failure.mutable_round() = greatest.id();
@@ -130,7 +130,7 @@ TEST(GreatestRoundTest, AGreaterRoundForgetsAllButTheLedgerAndTheNumbers) {
   EXPECT_EQ(greatest.counts.failures, 2);
   EXPECT_FALSE(greatest.loss_at.has_value());
   EXPECT_TRUE(greatest.succeeded.empty() && greatest.departed_after_success.empty() &&
-              greatest.proved_dead_after_success.empty() && greatest.lost_failures.empty());
+              greatest.ended.empty() && greatest.lost_failures.empty());
   EXPECT_FALSE(greatest.lost_had_progressed || greatest.lost_watched_progress || greatest.strayed);
 }
 

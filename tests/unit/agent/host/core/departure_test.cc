@@ -23,7 +23,7 @@ class DepartureTest : public ::testing::Test {
   static Departure WithDeadline() { return Departure(StopBefore{kDeadline, kBefore, "the time is nearly over"}); }
   Departure Leaving(int signal, const std::string& reason = "") {
     Departure departure(std::nullopt);
-    departure.Begin(now_, {.signal = signal, .reason = reason, .grace = kGrace}, true, &effects_);
+    departure.Begin(now_, {.signal = signal, .reason = reason, .grace = kGrace}, kGrace, &effects_);
     return departure;
   }
   bool Awaits(Departure* departure, BootTime now, const Departure::Others& others = {}) {
@@ -57,7 +57,7 @@ TEST_F(DepartureTest, ItsGraceHoldsForEveryStop) {
 TEST_F(DepartureTest, ASignalTwiceInAMomentIsOneRequest) {
   Departure departure(std::nullopt);
   EXPECT_EQ(departure.OnSignal(now_, SIGTERM, &effects_), Meaning::kLeave);
-  departure.Begin(now_, {.grace = kGrace}, false, &effects_);
+  departure.Begin(now_, {.grace = kGrace}, std::nullopt, &effects_);
   EXPECT_EQ(departure.OnSignal(now_ + kOneSignal - kNano, SIGTERM, &effects_), Meaning::kConfirmation);
   EXPECT_EQ(departure.OnSignal(now_ + kOneSignal, SIGTERM, &effects_), Meaning::kStopNow);
 }
@@ -77,7 +77,7 @@ TEST_F(DepartureTest, ADeadlineGivesTheWorkersTheRemainingTime) {
   ASSERT_TRUE(request);
   EXPECT_EQ(request->grace, kBefore - kDeadlineReserve);
   EXPECT_EQ(request->reason, "the time is nearly over");
-  departure.Begin(now_, *request, false, &effects_);
+  departure.Begin(now_, *request, std::nullopt, &effects_);
   EXPECT_FALSE(departure.OnWallClock(now_, kDeadline)) << "it has begun";
 }
 
@@ -88,7 +88,7 @@ TEST_F(DepartureTest, ALateReadingTakesNoWholeSecondFromTheWorkers) {
   const auto request = departure.OnWallClock(now_, kDeadline - kBefore + late);
   ASSERT_TRUE(request);
   EXPECT_EQ(request->grace, kBefore - kDeadlineReserve - late);
-  departure.Begin(now_, *request, true, &effects_);
+  departure.Begin(now_, *request, request->grace, &effects_);
   EXPECT_EQ(AllOf<Note>(effects_).back().text,
             "the time is nearly over: leaving the job; the workers have 4m59s to exit");
 }

@@ -150,6 +150,94 @@ TEST_F(HostCoreTest, ARepeatedSignalKeepsTheGrace) {
   EXPECT_EQ(Took<StopWorkers>().size(), 1u);
 }
 
+// Options with --shutdown-timeout below --termination-grace.
+class ShortStopTest : public HostCoreTest {
+ protected:
+  ShortStopTest() : HostCoreTest(WithShortStop()) {
+    Run(1);
+    Forget();
+  }
+  static HostOptions WithShortStop() {
+    HostOptions options = Options(false);
+    options.config.set_shutdown_grace_ms(absl::ToInt64Milliseconds(kStop));
+    return options;
+  }
+  // What every node gets when another one leaves.
+  void Stop() {
+    v1::HostDirective directive = Directive();
+    directive.mutable_stop()->set_grace_ms(absl::ToInt64Milliseconds(kStop));
+    Give(directive);
+  }
+  // How long from now until SIGKILL.
+  absl::Duration UntilKilled(bool granting = true) {
+    const BootTime since = now_;
+    while (Took<Sweep>().empty() && now_ < since + absl::Minutes(1)) Pass(kTick, true, granting);
+    return now_ - since;
+  }
+  // Whether any line of the log has this text.
+  bool Said(const std::string& text) {
+    for (const Note& note : Took<Note>()) {
+      if (note.text.find(text) != std::string::npos) return true;
+    }
+    return false;
+  }
+
+  static constexpr absl::Duration kStop = absl::Seconds(5);
+  static constexpr absl::Duration kLeave = absl::Seconds(8);  // as HostCoreTest::Options sets it
+};
+
+// SIGTERM to all nodes: the first one to leave makes the coordinator stop the others a moment before theirs.
+TEST_F(ShortStopTest, ADepartureLengthensAnOrderedStop) {
+  Stop();
+  Pass(absl::Seconds(2));
+  core_.OnSignal(now_, SIGTERM, &effects_);
+  EXPECT_TRUE(Said("SIGTERM: leaving the job; the workers have 8s to exit"));
+  EXPECT_EQ(Took<StopWorkers>().size(), 1u) << "they have the signal";
+  Stop();
+  EXPECT_EQ(UntilKilled(), kLeave);
+}
+
+TEST_F(ShortStopTest, TheExitOrderKeepsTheTimeOfADeparture) {
+  v1::HostDirective ends = Directive();
+  ends.mutable_exit()->set_exit_code(69);
+  Give(ends);
+  core_.OnSignal(now_, SIGTERM, &effects_);
+  EXPECT_EQ(UntilKilled(), kLeave);
+}
+
+TEST_F(ShortStopTest, AFailureIsNotGivenMoreTimeButSaysSo) {
+  Exit(0, 1);
+  Pass(absl::Seconds(2));
+  core_.OnSignal(now_, SIGTERM, &effects_);
+  EXPECT_TRUE(Said("SIGTERM: leaving the job; the workers have 3s to exit"));
+  EXPECT_EQ(UntilKilled(), kStop - absl::Seconds(2));
+}
+
+TEST_F(ShortStopTest, ASecondSignalEndsALengthenedStop) {
+  Stop();
+  core_.OnSignal(now_, SIGTERM, &effects_);
+  core_.OnSignal(now_ + kOneSignal, SIGTERM, &effects_);
+  EXPECT_EQ(Took<Sweep>().size(), 1u);
+}
+
+// Another agent may renew the lease; if none does, the lease ends the workers.
+TEST_F(ShortStopTest, ASilentAgentTakesNoTimeOfADeparture) {
+  core_.OnSignal(now_, SIGTERM, &effects_);
+  Pass(kLease / 2 + kTick, false);
+  ASSERT_TRUE(Said("has been silent"));
+  EXPECT_EQ(UntilKilled(), kLeave - kLease / 2 - kTick);
+}
+
+// Two thirds of the lease have passed without an answer, and then it is renewed.
+TEST_F(ShortStopTest, ARenewedLeaseLeavesTheTimeOfADeparture) {
+  Pass(absl::Milliseconds(500));
+  core_.OnSignal(now_, SIGTERM, &effects_);
+  Pass(absl::Milliseconds(6900), true, false);
+  ASSERT_TRUE(Took<Sweep>().empty());
+  EXPECT_EQ(UntilKilled(), kLeave - absl::Milliseconds(6900));
+  EXPECT_FALSE(Said("the coordinator did not answer"));
+}
+
 TEST_F(HostCoreTest, ANoticeFromTheAgentIsALeaveWithItsReason) {
   Run(1);
   Forget();
@@ -274,6 +362,18 @@ TEST_F(DeadlineTest, WorkersGetAllOfTheRemainingTime) {
   EXPECT_TRUE(Took<Sweep>().empty()) << "neither --termination-grace nor the others' stop cuts it short";
   Pass(absl::Seconds(2));
   EXPECT_EQ(Took<Sweep>().size(), 1u);
+}
+
+// In the log, too: the time was promised.
+TEST_F(DeadlineTest, ALeaseThatEndsCutsTheTimeAndSaysSo) {
+  Clock(absl::Minutes(55));
+  Pass(kLease - kLease / 10, true, false);
+  ASSERT_EQ(Took<Sweep>().size(), 1u);
+  std::string lines;
+  for (const Note& note : Took<Note>()) lines += note.text + "\n";
+  EXPECT_NE(lines.find("the coordinator did not answer for 9s; sending SIGKILL to the workers, because"),
+            std::string::npos)
+      << lines;
 }
 
 TEST_F(DeadlineTest, ACoordinatorStaysWhileOthersNeedIt) {
