@@ -504,8 +504,8 @@ TEST(Coordinator, ASpentLossBudgetNamesTheLastLostNode) {
   EXPECT_NE(c.core().verdict()->reason().find("(b)"), std::string::npos) << c.core().verdict()->reason();
 }
 
-// SIGTERM to all nodes, and the primary saves for longer than a lease. Only another node that knows of the job may go
-// on without it.
+// SIGTERM to all nodes, and the primary saves for longer than a lease. Only another node that knows of the job may
+// go on without it.
 TEST(Coordinator, TheLastMemberOfAllSavesBeyondALease) {
   for (const bool someone_comes : {false, true}) {
     Cluster c(Elastic(1, 2));

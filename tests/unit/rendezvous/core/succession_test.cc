@@ -129,8 +129,8 @@ TEST(GreatestRoundTest, AGreaterRoundForgetsAllButTheLedgerAndTheNumbers) {
   EXPECT_EQ(greatest.max_number, 9u);
   EXPECT_EQ(greatest.counts.failures, 2);
   EXPECT_FALSE(greatest.loss_at.has_value());
-  EXPECT_TRUE(greatest.succeeded.empty() && greatest.departed_after_success.empty() &&
-              greatest.ended.empty() && greatest.lost_failures.empty());
+  EXPECT_TRUE(greatest.succeeded.empty() && greatest.departed_after_success.empty() && greatest.ended.empty() &&
+              greatest.lost_failures.empty());
   EXPECT_FALSE(greatest.lost_had_progressed || greatest.lost_watched_progress || greatest.strayed);
 }
 
