@@ -13,7 +13,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -37,7 +36,6 @@
 #include "base/proc/process_setup.h"
 #include "base/sidecar.h"
 #include "base/status_macros.h"
-#include "base/thread.h"
 #include "base/tokens.h"
 #include "rendezvous/transport/address.h"
 #include "rendezvous/transport/channel_options.h"
@@ -129,7 +127,6 @@ class AgentProcess {
   rendezvous::SessionEvents Events();
 
   // Effects.
-  void Do(const FindPrimary&);
   void Do(const ClaimPort&);
   void Do(const TakeRole& role);
   void Do(const SendToCoordinator& send);
@@ -161,7 +158,6 @@ class AgentProcess {
   const pid_t first_parent_ = getppid();
   std::unique_ptr<HostEnder> ender_;
   std::unique_ptr<NoticeWatch> notice_watch_;
-  std::thread resolver_;
 
   std::optional<rendezvous::CredentialWatch> credentials_;  // made by Begin()
   std::unique_ptr<LocalCoordinator> coordinator_;           // made by Begin(); outlives the session
@@ -196,7 +192,6 @@ AgentProcess::~AgentProcess() {
       return true;
     });
   }
-  if (resolver_.joinable()) resolver_.join();  // ends within rendezvous::kResolveLimit
   ender_.reset();
   session_.reset();
   coordinator_.reset();
@@ -320,33 +315,20 @@ bool AgentProcess::TakeCredentials() {
   return true;
 }
 
-// Resolving a name may take seconds, which the loop must not wait for.
-void AgentProcess::Do(const FindPrimary&) {
-  absl::StatusOr<std::thread> resolver = StartThread([this, host = config_.primary().host()] {
-    const absl::StatusOr<bool> local = rendezvous::IsLocalAddress(host);
-    loop_.Post([this, is_local = local.ok() && *local] { driver_.Feed(&AgentCore::OnPrimaryFound, is_local); });
-  });
-  if (resolver.ok()) {
-    resolver_ = *std::move(resolver);
-  } else {
-    Log(Severity::kError, "agent", AsStd(resolver.status().message()));
-    Do(ExitAgent{kExitFault, "no thread to resolve the primary's name"});
-  }
-}
-
 void AgentProcess::Do(const ClaimPort&) {
-  rendezvous::SanitizeGrpcEnvironment();
   const bool used_by_other = !coordinator_->ClaimPort();
   driver_.Feed(&AgentCore::OnPortClaimed, used_by_other);
 }
 
 void AgentProcess::Do(const TakeRole& role) {
-  if (!config_.single_node()) {
+  const bool is_first = session_ == nullptr;
+  // The session of a member has called: it ends when that call is over.
+  loop_.Post([before = std::shared_ptr<rendezvous::Session>(std::move(session_))] {});
+  if (is_first && !config_.single_node()) {
     rendezvous::SanitizeGrpcEnvironment();
     rendezvous::SetGrpcLogSink([](const std::string& line) { Log(Severity::kDebug, "agent", line); });
   }
   if (role.serves) {
-    rendezvous::RaiseDescriptorLimit();
     session_ = std::make_unique<LocalSession>(&loop_, coordinator_->Serve(),
                                               rendezvous::FirstLocalAddress(config_), Events());
   } else {
@@ -359,6 +341,7 @@ void AgentProcess::Do(const TakeRole& role) {
                                          .reached_before = role.was_in_job},
         &loop_, Events());
   }
+  if (!is_first) return;
   CheckLocalAddress();
   WatchNotice();
   loop_.Post([this] { Tick(); });
@@ -385,15 +368,14 @@ void AgentProcess::WatchNotice() {
 rendezvous::SessionEvents AgentProcess::Events() {
   return {
       .on_connected =
-          [this](const std::string& address) {
-            coordinator_->OnConnected();
-            driver_.Feed(&AgentCore::OnConnected, address);
-          },
+          [this](const std::string& address) { driver_.Feed(&AgentCore::OnConnected, address); },
       .on_directive = [this](const v1::Directive& directive) { driver_.Feed(&AgentCore::OnDirective, directive); },
       .on_disconnected =
           [this](const std::string& why, int refused) {
-            const auto next = coordinator_->AfterFailure(why, refused);
+            const rendezvous::OwnPort port = session_->own_port();
+            const auto next = coordinator_->AfterFailure(why, refused, port);
             driver_.Feed(&AgentCore::OnDisconnected, next.why, next.exit_code);
+            if (port == rendezvous::OwnPort::kFree) driver_.Feed(&AgentCore::OnPortFree);
           },
       .on_closed =
           [this] {

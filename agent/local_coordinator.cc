@@ -21,6 +21,7 @@ LocalCoordinator::LocalCoordinator(EventLoop* loop, const v1::HostStatus& first,
       member_attached_(std::move(member_attached)) {}
 
 void LocalCoordinator::MakeService() {
+  rendezvous::RaiseDescriptorLimit();  // before the gate counts how many strangers it may let in
   service_ = std::make_unique<rendezvous::CoordinatorService>(
       rendezvous::OptionsFrom(config_), rendezvous::Entropy(),
       rendezvous::CoordinatorService::Callbacks{
@@ -40,9 +41,9 @@ absl::Status LocalCoordinator::TryToListen() {
 
 bool LocalCoordinator::ClaimPort() {
   MakeService();
-  port_used_by_other_ = absl::IsUnavailable(TryToListen());
-  if (port_used_by_other_) service_.reset();
-  return !port_used_by_other_;
+  const bool used_by_other = absl::IsUnavailable(TryToListen());
+  if (used_by_other) service_.reset();
+  return !used_by_other;
 }
 
 rendezvous::CoordinatorService* LocalCoordinator::Serve() {
@@ -63,8 +64,10 @@ std::optional<LocalCoordinator::Next> LocalCoordinator::Listen(bool has_served) 
                                {.has_served = has_served, .lease = rendezvous::LeaseOf(config_), .port = Port()});
 }
 
-LocalCoordinator::Next LocalCoordinator::AfterFailure(const std::string& why, int refused) {
-  if (!port_used_by_other_ || refused != 0) return {why, refused};
+LocalCoordinator::Next LocalCoordinator::AfterFailure(const std::string& why, int refused,
+                                                      rendezvous::OwnPort port) {
+  const bool may_serve = config_.serves() == v1::NodeConfig::SERVES_IF_LOCAL;
+  if (!may_serve || port != rendezvous::OwnPort::kUsed || refused != 0) return {why, refused};
   const BootTime now = EventLoop::Now();
   rendezvous::RefreshPortHolder(now, Port(), &port_retry_);
   return port_retry_.OnNoCoordinator(now, why, rendezvous::IsOtherProgram(why));

@@ -15,6 +15,7 @@
 #include "muster/v1/host.pb.h"
 #include "rendezvous/coordinator_service.h"
 #include "rendezvous/core/port_retry.h"
+#include "rendezvous/gate/dialer.h"
 
 namespace muster::agent {
 
@@ -36,10 +37,9 @@ class LocalCoordinator {
   // Else why it failed; the code, if not 0, is the one to exit with. has_served: this node has been in the job.
   std::optional<Next> Listen(bool has_served);
 
-  // What to do after a failed connection. why, refused: from the session. Names the process of this machine that
-  // uses the port of the primary, if there is one.
-  Next AfterFailure(const std::string& why, int refused);
-  void OnConnected() { port_used_by_other_ = false; }  // that process forwards to the coordinator
+  // What to do after a failed connection. why, refused, port: from the session. Names the process of this machine
+  // that uses the port of the primary, if there is one.
+  Next AfterFailure(const std::string& why, int refused, rendezvous::OwnPort port);
   void OnMemberAttached();
 
   void Tick();
@@ -60,7 +60,6 @@ class LocalCoordinator {
   std::unique_ptr<rendezvous::CoordinatorService> service_;
   std::unique_ptr<ReachCheck> reach_check_;
   rendezvous::PortRetry port_retry_;
-  bool port_used_by_other_ = false;  // this machine has the primary's address, and another process uses its port
   bool listens_ = false;
 };
 

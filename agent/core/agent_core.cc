@@ -28,7 +28,7 @@ const char* TitleOfCoordinator(const v1::NodeConfig& config) {
 
 void AgentCore::OnHostStatus(BootTime now, const v1::HostStatus& status, Effects* out) {
   if (finished_ || host_watch_.ending()) return;
-  const bool first = !has_config_;
+  const bool first = !configured_;
   if (!first && status.dismissed()) return Leave("the host has replaced this agent", out);
   if (first && !status.has_config()) return;
   if (!first && status.seq() <= host_.seq()) return;
@@ -36,39 +36,43 @@ void AgentCore::OnHostStatus(BootTime now, const v1::HostStatus& status, Effects
   host_.clear_config();
   host_watch_.Heard();
   if (first) {
-    has_config_ = true;
+    configured_ = true;
     config_ = status.config();
     memory_ = status.memory();
     if (status.lease_deadline_boot_ns() != 0) lease_deadline_ = FromBootNanos(status.lease_deadline_boot_ns());
     ChooseRole(now, out);
-  } else if (configured_) {
+  } else {
     UseHostStatus(now, out);
   }
 }
 
-// The host remembers what the first agent has found out, so that later agents serve again, or never.
+// An agent of a host whose agent has served before serves at once.
 void AgentCore::ChooseRole(BootTime now, Effects* out) {
-  if (config_.single_node() || config_.serves() == v1::NodeConfig::SERVES_YES) return BeginRole(now, true, out);
-  if (config_.serves() != v1::NodeConfig::SERVES_IF_LOCAL) return BeginRole(now, false, out);
-  if (memory_.has_served()) return BeginRole(now, memory_.served(), out);
-  out->push_back(FindPrimary{});
+  const bool by_port = config_.serves() == v1::NodeConfig::SERVES_IF_LOCAL;
+  const bool serves = config_.single_node() || config_.serves() == v1::NodeConfig::SERVES_YES;
+  BeginRole(now, serves || (by_port && memory_.served()), out);
 }
 
-void AgentCore::OnPrimaryFound(BootTime now, bool local, Effects* out) {
-  if (finished_ || configured_) return;
-  if (!local) return BeginRole(now, false, out);
+// Each attempt looks the primary's name up, so a name that changes, or resolves late, leads here in the end. Once
+// a coordinator has answered, that one may be back in a moment.
+void AgentCore::OnPortFree(BootTime, Effects* out) {
+  const bool may_serve = config_.serves() == v1::NodeConfig::SERVES_IF_LOCAL && !memory_.served();
+  if (finished_ || !may_serve || link_.ever_up()) return;
   out->push_back(ClaimPort{});
 }
 
 // The process that gets the port is the primary; the others on this machine are its members. If the port cannot be
 // had for another reason, this is the primary, and each Connect tries again.
 void AgentCore::OnPortClaimed(BootTime now, bool used_by_other, Effects* out) {
-  if (finished_ || configured_) return;
-  BeginRole(now, !used_by_other, out);
+  if (finished_ || used_by_other) return;
+  memory_.set_served(true);
+  out->push_back(TakeRole{.serves = true, .was_in_job = link_.ever_up()});
+  link_.TryAt(now);
+  WatchCoordinator(now, out);
+  TellHost(now, out);
 }
 
 void AgentCore::BeginRole(BootTime now, bool serves, Effects* out) {
-  configured_ = true;
   memory_.set_served(serves);
   last_tick_ = now;
   const bool was_in_job = IsSet(memory_.epoch());
@@ -281,9 +285,9 @@ void AgentCore::OnOtherProtocol(BootTime now, uint32_t protocol, Effects* out) {
 }
 
 void AgentCore::OnCredentials(BootTime now, const std::vector<std::string>& texts, Effects* out) {
-  if (finished_ || !has_config_) return;
+  if (finished_ || !configured_) return;
   memory_.mutable_credentials()->Assign(texts.begin(), texts.end());
-  if (configured_) TellHost(now, out);
+  TellHost(now, out);
 }
 
 void AgentCore::OnProbed(BootTime now, const std::string& process, bool dead, Effects* out) {

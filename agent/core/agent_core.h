@@ -37,11 +37,10 @@ inline constexpr absl::Duration kLinger = absl::Milliseconds(250);  // of the pr
 
 // Effects.
 
-// Find out whether the primary's address is one of this machine's. Answered by OnPrimaryFound.
-struct FindPrimary {};
 // Listen on the primary's port, which only one process of this machine can do. Answered by OnPortClaimed.
 struct ClaimPort {};
-// Prepare the session to the coordinator, which is in this process if it serves. Comes before the first Connect.
+// Prepare the session to the coordinator, which is in this process if it serves. Comes before the first Connect,
+// and once more when a member becomes the primary.
 struct TakeRole {
   bool serves = false;
   bool was_in_job = false;  // this node has reached the job's coordinator before, perhaps by an earlier agent
@@ -70,8 +69,8 @@ struct ExitAgent {
   std::string reason;
   bool at_once = false;  // like a kill: no message is waited for
 };
-using Effect = std::variant<FindPrimary, ClaimPort, TakeRole, SendToCoordinator, SendToHost, Connect, Disconnect,
-                            EndHost, Probe, ExitAgent, Note>;
+using Effect = std::variant<ClaimPort, TakeRole, SendToCoordinator, SendToHost, Connect, Disconnect, EndHost, Probe,
+                            ExitAgent, Note>;
 using Effects = std::vector<Effect>;
 
 // "the coordinator" where it stands alone, else "the primary": what people call it in messages.
@@ -86,10 +85,10 @@ class AgentCore {
   // entropy: for the jitter of reconnects.
   explicit AgentCore(uint64_t entropy) : delays_(entropy) {}
 
-  // The first status brings the configuration and the memory of the previous agent. It settles whether this
-  // process serves as the primary's (TakeRole), for SERVES_IF_LOCAL after the two answers below.
+  // The first status brings the configuration and the memory of the previous agent, and with them the role.
   void OnHostStatus(BootTime now, const v1::HostStatus& status, Effects* out);
-  void OnPrimaryFound(BootTime now, bool local, Effects* out);  // false, too, if the address cannot be looked up
+  // After an OnDisconnected: the attempt has led to an address of this machine, and nobody listens there.
+  void OnPortFree(BootTime now, Effects* out);
   void OnPortClaimed(BootTime now, bool used_by_other, Effects* out);
   // The link to the host closed. Before this agent has a role, it exits: it has started nothing. If the host died,
   // its pidfd fires within moments, before or after. If the host lives, a newer agent has taken over.
@@ -176,8 +175,7 @@ class AgentCore {
   void DescribeRound(BootTime now, v1::AgentStatus* status) const;
   std::string Digest(v1::AgentStatus status) const;
 
-  bool has_config_ = false;
-  bool configured_ = false;  // and has its role
+  bool configured_ = false;
   bool finished_ = false;
   v1::NodeConfig config_;
   v1::HostStatus host_;  // the newest

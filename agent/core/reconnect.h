@@ -78,7 +78,8 @@ class CoordinatorLink {
   void Connecting(BootTime now);
   void Up(BootTime now);
   void Down(std::string why, BootTime retry_at);
-  void Heard(BootTime now);  // a directive
+  void TryAt(BootTime when) { connect_at_ = when; }  // while it is down
+  void Heard(BootTime now);                          // a directive
   // That the newest attempt, whose end Down() was told, was refused. True: refusals begin with this one.
   bool NoteRefused(BootTime now);
   // Running time of this process, so that a process that was stopped itself does not give up.

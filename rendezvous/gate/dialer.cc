@@ -40,13 +40,15 @@ void Dialer::Resolve() {
 
 void Dialer::TryNext() {
   const std::optional<SocketAddress> address = ParseSocketAddress(addresses_.front(), target_.port);
+  is_own_ = target_.is_own(addresses_.front());
+  if (is_own_) own_port_ = OwnPort::kUsed;  // until it refuses
   addresses_.pop_front();
   ++attempt_;
   MUSTER_CHECK(address.has_value(), "a name resolves to IP addresses");
   connecting_ = OwnedFd(socket(address->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const bool begun = connecting_.valid() &&
                      (connect(connecting_.get(), address->get(), address->size) == 0 || errno == EINPROGRESS);
-  if (!begun) return Fail(absl::UnavailableError(std::strerror(errno)));
+  if (!begun) return OnConnectError(errno);
   limit_ = loop()->After(target_.address_limit, [this] { OnSilence(); });
   loop()->Watch(connecting_.get(), EPOLLOUT, [this](uint32_t) { OnConnecting(); });
 }
@@ -56,7 +58,12 @@ void Dialer::OnConnecting() {
   int error = 0;
   socklen_t size = sizeof(error);
   getsockopt(connecting_.get(), SOL_SOCKET, SO_ERROR, &error, &size);
-  error == 0 ? BeginRelay() : Fail(absl::UnavailableError(std::strerror(error)));
+  error == 0 ? BeginRelay() : OnConnectError(error);
+}
+
+void Dialer::OnConnectError(int error) {
+  if (is_own_ && error == ECONNREFUSED) own_port_ = OwnPort::kFree;
+  Fail(absl::UnavailableError(std::strerror(error)));
 }
 
 void Dialer::BeginRelay() {

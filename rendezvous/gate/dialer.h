@@ -26,6 +26,7 @@ namespace muster::rendezvous {
 struct DialTarget {
   // The IP addresses to try, in order. May block, but not for long once `cancelled` is true.
   std::function<absl::StatusOr<std::vector<std::string>>(const std::atomic<bool>& cancelled)> resolve;
+  std::function<bool(const std::string& ip)> is_own;  // whether it is an address of this machine
   uint16_t port = 0;
   std::function<std::unique_ptr<Codec>()> make_codec;  // for each address
   absl::Duration address_limit;  // for each address: until it is connected and the peer has said something
@@ -35,6 +36,13 @@ struct DialTarget {
 struct DialledAs {
   std::string local_ip;
   std::string binding;  // Codec::binding()
+};
+
+// What dialing has shown of the port at an address of this machine.
+enum class OwnPort {
+  kNone,  // no address of this machine was tried
+  kFree,  // nobody listens there
+  kUsed,
 };
 
 // The error of a peer that accepts the connection and says nothing. A kernel does that for a stopped process.
@@ -55,6 +63,8 @@ class Dialer {
   Dialer(const Dialer&) = delete;
   Dialer& operator=(const Dialer&) = delete;
 
+  OwnPort own_port() const { return own_port_; }
+
  private:
   Dialer(DialTarget target, Events events);
 
@@ -62,6 +72,7 @@ class Dialer {
   void Resolve();
   void TryNext();
   void OnConnecting();
+  void OnConnectError(int error);
   void BeginRelay();
   void OnReady();
   void OnSilence();
@@ -73,8 +84,10 @@ class Dialer {
   const DialTarget target_;
   const Events events_;
   std::atomic<bool> cancelled_ = false;
+  std::atomic<OwnPort> own_port_ = OwnPort::kNone;
   std::deque<std::string> addresses_;  // not tried yet
   int attempt_ = 0;                    // counts the addresses that were tried
+  bool is_own_ = false;                // the present address is this machine's
   OwnedFd connecting_;                 // until it is the relay's
   std::string local_ip_;
   EventLoop::TimerId limit_ = 0;  // of the present address

@@ -113,12 +113,6 @@ std::vector<std::string> InterfaceAddresses() {
   return addresses;
 }
 
-bool IsOfThisMachine(const std::string& literal) {
-  if (IsLoopback(literal)) return true;  // all of 127/8; the interface lists only one address of it
-  const std::vector<std::string> own = InterfaceAddresses();
-  return std::find(own.begin(), own.end(), Canonical(literal)) != own.end();
-}
-
 bool IsOfOneLink(const std::string& literal) {
   return literal.rfind("fe80:", 0) == 0 || literal.rfind("169.254.", 0) == 0;
 }
@@ -135,6 +129,12 @@ std::vector<std::string> OwnAddresses() {
 bool IsLiteral(const std::string& host) {
   unsigned char buffer[sizeof(in6_addr)];
   return inet_pton(AF_INET, host.c_str(), buffer) == 1 || inet_pton(AF_INET6, host.c_str(), buffer) == 1;
+}
+
+bool IsOwnAddress(const std::string& literal) {
+  if (IsLoopback(literal)) return true;  // all of 127/8; the interface lists only one address of it
+  const std::vector<std::string> own = InterfaceAddresses();
+  return std::find(own.begin(), own.end(), Canonical(literal)) != own.end();
 }
 
 absl::StatusOr<std::vector<std::string>> ResolveHost(const std::string& host, absl::Duration limit,
@@ -180,7 +180,7 @@ std::string HostsFileAddress(const std::string& host) {
 
 absl::StatusOr<bool> IsLocalAddress(const std::string& host, absl::Duration limit) {
   ASSIGN_OR_RETURN(const std::vector<std::string> addresses, ResolveHost(host, limit));
-  return std::any_of(addresses.begin(), addresses.end(), &IsOfThisMachine);
+  return std::any_of(addresses.begin(), addresses.end(), &IsOwnAddress);
 }
 
 }  // namespace muster::rendezvous

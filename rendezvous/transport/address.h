@@ -29,6 +29,9 @@ std::vector<std::string> OwnAddresses();
 
 bool IsLiteral(const std::string& host);
 
+// Whether an IP address is this machine's: one of loopback, or of an interface.
+bool IsOwnAddress(const std::string& literal);
+
 // True if `host`, or an address it resolves to, is an address of this machine. Blocks as ResolveHost() does.
 absl::StatusOr<bool> IsLocalAddress(const std::string& host, absl::Duration limit = kResolveLimit);
 

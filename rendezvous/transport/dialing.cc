@@ -35,6 +35,7 @@ DialTarget TargetOf(const DialPlan& plan, const std::shared_ptr<const Credential
     return ResolveHost(known.empty() ? host : known, kNameLimit, &cancelled);
   };
   return {.resolve = resolve,
+          .is_own = &IsOwnAddress,
           .port = static_cast<uint16_t>(plan.coordinator.port()),
           .make_codec = CodecsFor(shown, choice),
           .address_limit = kAddressLimit,

@@ -263,6 +263,8 @@ void RemoteSession::ReportEnd(Attempt* attempt) {
   if (attempt != current_) return;
   current_ = nullptr;
   if (attempt->disconnecting) return events_.on_closed();
+  const bool dialled = attempt->dialer != nullptr && !attempt->connected;
+  own_port_ = dialled ? attempt->dialer->own_port() : OwnPort::kNone;
   const SessionError error = ErrorOf(*attempt);
   // Alternates between name and address until one of them connects.
   const bool no_name = !attempt->connected && (attempt->too_late || IsNameError(error));

@@ -37,6 +37,7 @@ class RemoteSession : public Session {
   void Connect() override;
   void Send(const v1::AgentStatus& status) override;
   void Disconnect() override;
+  OwnPort own_port() const override { return own_port_; }
 
   // The instance name (kServerInstanceKey) of the coordinator that accepted this agent; empty: it sent none, or no
   // coordinator has accepted it yet.
@@ -70,6 +71,7 @@ class RemoteSession : public Session {
   bool reached_;             // the coordinator has accepted this node once
   bool by_address_ = false;  // the next attempt uses options_.address instead of the name
   std::string server_instance_;
+  OwnPort own_port_ = OwnPort::kNone;
   CredentialTurn turn_;
   Attempt* current_ = nullptr;
   std::list<std::unique_ptr<Attempt>> attempts_;  // the current one and those that are ending

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "muster/v1/rendezvous.pb.h"
+#include "rendezvous/gate/dialer.h"
 
 namespace muster::rendezvous {
 
@@ -33,6 +34,9 @@ class Session {
 
   // Ends the session in order: what was sent before still arrives.
   virtual void Disconnect() = 0;
+
+  // What the newest attempt that did not reach the coordinator has shown. To be asked in on_disconnected.
+  virtual OwnPort own_port() const { return OwnPort::kNone; }
 };
 
 }  // namespace muster::rendezvous

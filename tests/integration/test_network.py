@@ -66,6 +66,18 @@ class LateNames(InNamespaces):
         job.open_gate()
         self.assertEqual({0: 0, 1: 0}, job.exit_codes())
 
+    def test_a_late_name_makes_its_owner_the_primary(self):
+        job = self.job(nodes=2, named=True,
+                       options=["--nnodes", "2", "--rdzv-endpoint", f"{Network.name(0)}:{PORT}", "--rdzv-id", "late"])
+        job.start_all([1, 0])
+        for place in (0, 1):
+            wait_until(f"place {place} waits for a name", lambda: job.nodes[place].said(r"waiting.*workerpool0-0.*name"))
+        for place in (1, 0):
+            self.network.learn(place)
+        job.wait_for_round(0)
+        job.open_gate()
+        self.assertEqual({0: 0, 1: 0}, job.exit_codes())
+
     def test_a_name_that_never_resolves_is_69(self):
         job = self.job(named=True, options=["--join-timeout", "4s"])
         node = job.start(1)

@@ -45,14 +45,8 @@ void AgentShell::Tick(AgentProcess* agent) {
 }
 
 void AgentShell::CarryOut(AgentProcess* agent, const agent::Effect& effect) {
-  // Whether the primary's address is this machine's. No other process takes the port.
-  if (std::holds_alternative<agent::FindPrimary>(effect)) {
-    execution_->DeliverAfter(LookupTime(), agent,
-                             [agent] { agent->Feed(&agent::AgentCore::OnPrimaryFound, agent->host->place == 0); });
-    return;
-  }
   if (std::holds_alternative<agent::ClaimPort>(effect)) {
-    return agent->Feed(&agent::AgentCore::OnPortClaimed, false);
+    return agent->Feed(&agent::AgentCore::OnPortClaimed, HolderOfPort(*agent).has_value());
   }
   if (const auto* e = std::get_if<agent::SendToCoordinator>(&effect)) {
     if (agent->session != nullptr) network_->SendUp(agent->session, e->status);
@@ -87,12 +81,6 @@ void AgentShell::SendToHost(AgentProcess* agent, const v1::HostDirective& to_hos
     workers_->CollectEnded(host);
     host->Feed(&host::HostCore::OnDirective, directive);
   });
-}
-
-Micros AgentShell::LookupTime() {
-  const Micros lookup = scenario_.detours.name_lookup;
-  const bool slow = lookup > 0 && !env_->healed();
-  return slow ? env_->prng().Between(lookup * 3 / 4, lookup) : kMillisecond;
 }
 
 void AgentShell::ExitAgent(AgentProcess* agent, const std::string& why) {

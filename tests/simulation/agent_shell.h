@@ -31,7 +31,6 @@ class AgentShell {
   void Tick(AgentProcess* agent);
   void CarryOut(AgentProcess* agent, const agent::Effect& effect);
   void SendToHost(AgentProcess* agent, const v1::HostDirective& to_host);
-  Micros LookupTime();
   void ExitAgent(AgentProcess* agent, const std::string& why);
 
   void EndHost(AgentProcess* agent, bool kill_first);

@@ -167,7 +167,7 @@ void HostShell::CloseLinkTo(AgentProcess* agent) {
 Micros HostShell::DrawAgentStart() {
   Micros takes = env_->prng().Between(2 * kMillisecond, kAgentStartMax);
   const Micros lookup = scenario_.detours.name_lookup;
-  const bool stalls = lookup > 0 && !env_->healed() && !scenario_.job.serves_if_local;
+  const bool stalls = lookup > 0 && !env_->healed();
   if (stalls) takes += env_->prng().Between(lookup * 3 / 4, lookup);
   const bool slow = scenario_.troubles.slow_agents > 0 && !env_->healed();
   return slow ? env_->hardships().Between(takes, takes + scenario_.troubles.slow_agents) : takes;

@@ -60,13 +60,16 @@ void Network::Connect(AgentProcess* agent) {
   const bool near = own || target == agent->machine;
   const Micros delay = near ? kLoopbackDelay : env_->prng().Exponential(scenario_.network.delay) + kLoopbackDelay;
   if (!own && detours_.Take(agent, attempt, delay)) return;
-  env_->scheduler().After(delay, [this, agent, attempt, own, target, delay] {
+  env_->scheduler().After(delay, [this, agent, attempt, own, near, target, delay] {
     if (agent->attempt != attempt || Blocked(*agent->machine, *target) || Blocked(*target, *agent->machine))
       return;
     CoordinatorHome* home = own ? agent->home : cluster_->HomeOn(target);
     if (home == nullptr || home->owner->machine != target) {
-      execution_->DeliverAfter(delay, agent,
-                               [agent, attempt] { agent->LoseConnection(attempt, "connection refused"); });
+      execution_->DeliverAfter(delay, agent, [agent, attempt, near] {
+        if (agent->attempt != attempt) return;
+        agent->LoseConnection(attempt, "connection refused");
+        if (near) agent->Feed(&agent::AgentCore::OnPortFree);
+      });
       return;
     }
     execution_->Deliver(home->owner, [this, agent, attempt, home] { Accept(agent, attempt, home); });

@@ -14,6 +14,8 @@
 namespace muster::agent {
 namespace {
 
+using rendezvous::OwnPort;
+
 // Another process that listens on a free port of 127.0.0.1.
 class OtherListener {
  public:
@@ -57,6 +59,7 @@ class LocalCoordinatorTest : public ::testing::Test {
     config->set_max_nodes(2);
     config->set_slots(1);
     config->set_lease_ms(10'000);
+    config->set_serves(v1::NodeConfig::SERVES_IF_LOCAL);
     config->mutable_primary()->set_host("127.0.0.1");
     config->mutable_primary()->set_port(other_.port());
     config->set_loopback_only(true);
@@ -85,12 +88,11 @@ TEST_F(LocalCoordinatorTest, AUsedPortBelongsToThePrimary) {
   LocalCoordinator* coordinator = Make();
   EXPECT_FALSE(coordinator->ClaimPort());
   EXPECT_FALSE(coordinator->Listen(false).has_value());  // this process serves nobody
-  const auto next = coordinator->AfterFailure("no answer", 0);
+  const auto next = coordinator->AfterFailure("no answer", 0, OwnPort::kUsed);
   EXPECT_NE(next.why.find("no answer; on this machine that port is used by "), std::string::npos) << next.why;
   EXPECT_EQ(next.exit_code, 0);
-  EXPECT_EQ(coordinator->AfterFailure("refused", 77).why, "refused");
-  coordinator->OnConnected();  // the process at the port forwards connections
-  EXPECT_EQ(coordinator->AfterFailure("no answer", 0).why, "no answer");
+  EXPECT_EQ(coordinator->AfterFailure("refused", 77, OwnPort::kUsed).why, "refused");
+  EXPECT_EQ(coordinator->AfterFailure("no answer", 0, OwnPort::kNone).why, "no answer");
 }
 
 TEST_F(LocalCoordinatorTest, ThePrimaryRetriesItsPort) {

@@ -73,6 +73,11 @@ class RoleTest : public AgentCoreTest {
     first_.mutable_config()->set_serves(v1::NodeConfig::SERVES_IF_LOCAL);
     Forget();
   }
+  // The primary's address is this machine's, and nobody listens there.
+  void Refuse(AgentCore* agent) {
+    agent->OnDisconnected(now_, "connection refused", 0, &effects_);
+    agent->OnPortFree(now_, &effects_);
+  }
 
   v1::HostStatus first_;
   AgentCore agent_{8};
@@ -83,24 +88,46 @@ TEST_F(RoleTest, TheProcessThatGetsThePortIsThePrimary) {
     Forget();
     AgentCore agent(8);
     agent.OnHostStatus(now_, first_, &effects_);
-    ASSERT_EQ(Took<FindPrimary>().size(), 1u);
-    agent.OnPrimaryFound(now_, true, &effects_);
-    ASSERT_EQ(Took<ClaimPort>().size(), 1u);
-    EXPECT_TRUE(Took<Connect>().empty());
-    agent.OnPortClaimed(now_, used_by_other, &effects_);
     ASSERT_EQ(Took<TakeRole>().size(), 1u);
-    EXPECT_EQ(Took<TakeRole>()[0].serves, !used_by_other);
-    EXPECT_EQ(Took<Connect>().size(), 1u);
+    EXPECT_FALSE(Took<TakeRole>()[0].serves);
+    ASSERT_EQ(Took<Connect>().size(), 1u);
+    Refuse(&agent);
+    ASSERT_EQ(Took<ClaimPort>().size(), 1u);
+    Forget();
+    agent.OnPortClaimed(now_, used_by_other, &effects_);
     EXPECT_EQ(agent.memory().served(), !used_by_other);
+    if (used_by_other) {
+      EXPECT_TRUE(effects_.empty());
+    } else {
+      ASSERT_EQ(Took<TakeRole>().size(), 1u);
+      EXPECT_TRUE(Took<TakeRole>()[0].serves);
+      EXPECT_EQ(Took<Connect>().size(), 1u) << "to itself, at once";
+      EXPECT_TRUE(Took<SendToHost>().back().directive.memory().served());
+    }
   }
 }
 
-TEST_F(RoleTest, ANodeWithoutThePrimarysAddressIsAMember) {
+// Its name did not resolve, or still led to another machine.
+TEST_F(RoleTest, ANameThatLeadsHereLateMakesThePrimary) {
   agent_.OnHostStatus(now_, first_, &effects_);
-  agent_.OnPrimaryFound(now_, false, &effects_);
+  for (int i = 0; i < 5; ++i) {
+    Forget();
+    agent_.OnDisconnected(now_, "its name does not resolve", 0, &effects_);
+    now_ += absl::Seconds(1);
+    agent_.OnTick(now_, &effects_);
+    EXPECT_EQ(Took<Connect>().size(), 1u);
+    EXPECT_TRUE(Took<ClaimPort>().empty());
+  }
+  Refuse(&agent_);
+  EXPECT_EQ(Took<ClaimPort>().size(), 1u);
+}
+
+// Its rank, or `muster coordinator`, decides.
+TEST_F(RoleTest, ANodeThatMustNotServeLeavesThePortAlone) {
+  first_.mutable_config()->set_serves(v1::NodeConfig::SERVES_NO);
+  agent_.OnHostStatus(now_, first_, &effects_);
+  Refuse(&agent_);
   EXPECT_TRUE(Took<ClaimPort>().empty());
-  ASSERT_EQ(Took<TakeRole>().size(), 1u);
-  EXPECT_FALSE(Took<TakeRole>()[0].serves);
 }
 
 // For messages: the coordinator was there.
@@ -111,32 +138,9 @@ TEST_F(RoleTest, AnAgentKnowsWhetherItsNodeWasInTheJob) {
     v1::HostStatus first = first_;
     if (before) first.mutable_memory()->mutable_epoch()->set_number(3);
     agent.OnHostStatus(now_, first, &effects_);
-    agent.OnPrimaryFound(now_, false, &effects_);
     ASSERT_EQ(Took<TakeRole>().size(), 1u);
     EXPECT_EQ(Took<TakeRole>()[0].was_in_job, before);
   }
-}
-
-// What the host has said while the primary was looked for.
-TEST_F(RoleTest, TheNewestStatusCountsOnceTheRoleIsKnown) {
-  agent_.OnHostStatus(now_, first_, &effects_);
-  v1::HostStatus last = first_;
-  last.clear_config();
-  last.set_seq(2);
-  last.set_flushed(true);
-  agent_.OnHostStatus(now_, last, &effects_);
-  EXPECT_TRUE(Took<ExitAgent>().empty());
-  agent_.OnPrimaryFound(now_, false, &effects_);
-  EXPECT_EQ(Took<ExitAgent>().size(), 1u);
-}
-
-TEST_F(RoleTest, AnAgentWithoutARoleEndsWithItsLink) {
-  agent_.OnHostStatus(now_, first_, &effects_);
-  agent_.OnHostLinkClosed(now_, &effects_);
-  ASSERT_EQ(Took<ExitAgent>().size(), 1u);
-  EXPECT_EQ(Took<ExitAgent>()[0].exit_code, 0);
-  agent_.OnPrimaryFound(now_, true, &effects_);
-  EXPECT_TRUE(Took<ClaimPort>().empty());
 }
 
 TEST_F(AgentCoreTest, AnAgentThatTheHostHasReplacedExits) {

@@ -130,6 +130,7 @@ class GateTest : public ::testing::Test {
     auto dialled = std::make_unique<Dialled>();
     DialTarget target;
     target.resolve = [addresses](const std::atomic<bool>&) { return addresses; };
+    target.is_own = [own = own_address_](const std::string& ip) { return ip == own; };
     target.port = static_cast<uint16_t>(gate_->port());
     target.make_codec = std::move(codec);
     target.address_limit = address_limit_;
@@ -174,6 +175,7 @@ class GateTest : public ::testing::Test {
   }
 
   absl::Duration address_limit_ = kPatience;
+  std::string own_address_;  // of this machine, as dialers are told; empty: none
   Inbox<OwnedFd> connections_;
   Inbox<std::string> refused_;
   std::unique_ptr<Gate> gate_;
@@ -267,6 +269,26 @@ TEST_F(GateTest, AnAddressThatDoesNotAnswerIsFollowedByTheNext) {
   Open(WithTokens({kToken}));
   const auto client = Dial(With(kToken), {"127.0.0.2", "127.0.0.1"});  // nobody listens at the first
   EXPECT_TRUE(client->connected.Take());
+}
+
+TEST_F(GateTest, ADialerTellsWhetherItsOwnPortIsFree) {
+  Open(WithTokens({kToken}));
+  const std::string used = "127.0.0.1", silent = "127.0.0.2";
+  const struct {
+    std::string own;
+    std::vector<std::string> addresses;
+    OwnPort expected;
+  } cases[] = {{"", {silent}, OwnPort::kNone},
+               {silent, {silent}, OwnPort::kFree},
+               {silent, {silent, used}, OwnPort::kFree},
+               {used, {used}, OwnPort::kUsed},
+               {used, {silent, used}, OwnPort::kUsed}};
+  for (const auto& one : cases) {
+    own_address_ = one.own;
+    const auto client = Dial(With("another-token-of-22-characters"), one.addresses);
+    EXPECT_TRUE(client->ended.Take());
+    EXPECT_EQ(client->dialer->own_port(), one.expected) << one.own << " of " << one.addresses.size();
+  }
 }
 
 TEST_F(GateTest, WithoutATokenTooTheNextAddressIsTried) {
