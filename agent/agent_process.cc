@@ -282,7 +282,7 @@ bool AgentProcess::Begin(const v1::HostStatus& first) {
   config_ = host_.config();
   UpdateLogContext(host_.memory().last());
   if (!TakeCredentials()) return false;
-  coordinator_ = std::make_unique<LocalCoordinator>(&loop_, host_, credentials_->credentials(),
+  coordinator_ = std::make_unique<LocalCoordinator>(&loop_, host_, start_.sockets, credentials_->credentials(),
                                                     [this](const std::string& peer) { OnMemberAttached(peer); });
   const absl::Status enough = config_.single_node() ? absl::OkStatus() : rendezvous::CheckThreadsForGrpc();
   if (!enough.ok()) {
@@ -412,6 +412,7 @@ void AgentProcess::Do(const Disconnect&) {
 
 void AgentProcess::Do(const EndHost& end) {
   if (ender_ != nullptr) return;
+  coordinator_->GiveUpPort();  // first: ending processes may take long, and the next host may have started
   DeadHosts host{.ids = {host_.host_id()}, .start = host_start_};
   for (const v1::Worker& worker : end.workers) {
     host.sessions.push_back({.pid = worker.pid(), .start = worker.start_ticks()});
@@ -440,6 +441,7 @@ void AgentProcess::Do(const ExitAgent& exit) {
   exit_code_ = exit.exit_code;
   if (exit.at_once) return loop_.Stop();
   Log(Severity::kDebug, "agent", "exits: " + exit.reason);
+  if (exit_sent_) coordinator_->GiveUpPort();
   exit_deadline_ = EventLoop::Now() + kFinalSendLimit;
   if (session_ == nullptr) closed_ = true;
   if (!disconnecting_) Do(Disconnect{});

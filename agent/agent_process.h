@@ -2,6 +2,8 @@
 // primary, runs the coordinator.
 #pragma once
 
+#include "rendezvous/transport/listen_address.h"
+
 namespace muster::agent {
 
 struct AgentStart {
@@ -11,6 +13,7 @@ struct AgentStart {
   // A sidecar has started it. Not what the host says of itself: then it could have the agent dial without the
   // credentials that are the sidecar's.
   bool by_sidecar = false;
+  rendezvous::InheritedSockets sockets = {};  // for the coordinator's port
 };
 
 // Returns the exit code when the agent should exit. Call while the process has one thread. An agent may die at any

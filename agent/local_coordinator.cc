@@ -1,5 +1,7 @@
 #include "agent/local_coordinator.h"
 
+#include <unistd.h>
+
 #include <utility>
 
 #include "base/console/log.h"
@@ -11,14 +13,33 @@
 namespace muster::agent {
 
 LocalCoordinator::LocalCoordinator(EventLoop* loop, const v1::HostStatus& first,
+                                   const rendezvous::InheritedSockets& sockets,
                                    std::shared_ptr<const rendezvous::LiveCredentials> credentials,
                                    std::function<void(const std::string& peer)> member_attached)
     : loop_(loop),
       config_(first.config()),
       host_id_(first.host_id()),
+      sockets_(sockets),
       credentials_(std::move(credentials)),
       has_met_others_(first.memory().epoch().number() > 0),
-      member_attached_(std::move(member_attached)) {}
+      member_attached_(std::move(member_attached)) {
+  // The agent before this one may have died before its host had stored that it serves.
+  if (!first.memory().served()) rendezvous::StopListening(sockets_);
+}
+
+LocalCoordinator::~LocalCoordinator() { CloseSockets(); }
+
+void LocalCoordinator::CloseSockets() {
+  for (int* const fd : {&sockets_.ipv4, &sockets_.ipv6}) {
+    if (*fd >= 0) close(std::exchange(*fd, -1));
+  }
+}
+
+void LocalCoordinator::GiveUpPort() {
+  if (service_ != nullptr) service_->StopListening();
+  rendezvous::StopListening(sockets_);
+  CloseSockets();
+}
 
 void LocalCoordinator::MakeService() {
   rendezvous::RaiseDescriptorLimit();  // before the gate counts how many strangers it may let in
@@ -32,7 +53,9 @@ void LocalCoordinator::MakeService() {
 }
 
 absl::Status LocalCoordinator::TryToListen() {
-  absl::Status status = service_->Listen(rendezvous::ServerOptionsFrom(config_, credentials_, host_id_));
+  rendezvous::ServerOptions options = rendezvous::ServerOptionsFrom(config_, credentials_, host_id_);
+  options.inherited = sockets_;
+  absl::Status status = service_->Listen(options);
   listens_ = status.ok();
   if (!listens_ || has_met_others_) return status;
   for (const Note& note : rendezvous::ServingNotes(config_)) Log("agent", note);

@@ -15,18 +15,23 @@
 #include "muster/v1/host.pb.h"
 #include "rendezvous/coordinator_service.h"
 #include "rendezvous/core/port_retry.h"
-#include "rendezvous/gate/dialer.h"
+#include "rendezvous/transport/listen_address.h"
+#include "rendezvous/transport/session.h"
 
 namespace muster::agent {
 
 class LocalCoordinator {
  public:
   using Next = rendezvous::PortRetry::Next;
-  // first: the first status of the host. member_attached: an agent of another process was admitted, from this
-  // address.
-  LocalCoordinator(EventLoop* loop, const v1::HostStatus& first,
+  // first: the first status of the host. sockets: inherited from the host, which holds the port with them while its
+  // agent is replaced; they become this object's. member_attached: an agent of another process was admitted, from
+  // this address.
+  LocalCoordinator(EventLoop* loop, const v1::HostStatus& first, const rendezvous::InheritedSockets& sockets,
                    std::shared_ptr<const rendezvous::LiveCredentials> credentials,
                    std::function<void(const std::string& peer)> member_attached);
+  ~LocalCoordinator();
+  LocalCoordinator(const LocalCoordinator&) = delete;
+  LocalCoordinator& operator=(const LocalCoordinator&) = delete;
 
   // Listens on the primary's port. False: another process uses it, so this node is not the primary. Another
   // failure counts as success, and Listen() reports it.
@@ -41,6 +46,8 @@ class LocalCoordinator {
   // that uses the port of the primary, if there is one.
   Next AfterFailure(const std::string& why, int refused, rendezvous::OwnPort port);
   void OnMemberAttached();
+  // The host is dead or about to exit: the port is another's. Agents that are connected stay so.
+  void GiveUpPort();
 
   void Tick();
   bool HasRemoteMembers() const { return service_ != nullptr && service_->HasRemoteMembers(); }
@@ -48,12 +55,14 @@ class LocalCoordinator {
  private:
   void MakeService();
   absl::Status TryToListen();
+  void CloseSockets();
   void CheckAddress();
   uint16_t Port() const { return static_cast<uint16_t>(config_.primary().port()); }
 
   EventLoop* const loop_;
   const v1::NodeConfig config_;
   const std::string host_id_;
+  rendezvous::InheritedSockets sockets_;
   const std::shared_ptr<const rendezvous::LiveCredentials> credentials_;
   const bool has_met_others_;  // an earlier agent of this host was in the job
   const std::function<void(const std::string& peer)> member_attached_;

@@ -30,6 +30,8 @@ struct AgentWords {
   int host_end = -1;  // shows the end of a host in another container
   int sidecar = -1;   // pid of the process that the agent must not outlive
   int tokens = -1;    // a socket with the sidecar's tokens
+  int ipv4 = -1;      // sockets that the host keeps, for the coordinator's port
+  int ipv6 = -1;
 };
 
 // Nothing for any other command line.
@@ -40,6 +42,8 @@ std::optional<AgentWords> ReadAgentWords(const std::vector<std::string>& words) 
                         : words[i] == "--host-end" ? &read.host_end
                         : words[i] == "--sidecar"  ? &read.sidecar
                         : words[i] == "--tokens"   ? &read.tokens
+                        : words[i] == "--ipv4"     ? &read.ipv4
+                        : words[i] == "--ipv6"     ? &read.ipv6
                                                    : nullptr;
     if (target == nullptr || i + 1 == words.size()) return std::nullopt;
     *target = ParseInteger(words[i + 1], {0, INT_MAX}).value_or(-1);
@@ -49,11 +53,13 @@ std::optional<AgentWords> ReadAgentWords(const std::vector<std::string>& words) 
   struct stat link;
   const bool linked = read.fd >= 0 && fstat(read.fd, &link) == 0 && S_ISSOCK(link.st_mode);
   if (!linked || (read.host_end >= 0 && !is_open(read.host_end))) return std::nullopt;
-  if (read.tokens >= 0 && !is_open(read.tokens)) return std::nullopt;
+  for (const int fd : {read.tokens, read.ipv4, read.ipv6}) {
+    if (fd >= 0 && !is_open(fd)) return std::nullopt;
+  }
   return read;
 }
 
-// `muster agent --fd N [--host-end N --sidecar PID --tokens N]`, started by the host or by a sidecar.
+// `muster agent --fd N`, with the sockets of the host or the rest of a sidecar, which start it.
 int AgentCommand(int argc, char** argv) {
   const std::optional<AgentWords> words = ReadAgentWords({argv + 2, argv + argc});
   if (!words) return Complain(absl::InvalidArgumentError("agent is an internal command; see muster --help"));
@@ -62,7 +68,8 @@ int AgentCommand(int argc, char** argv) {
   return agent::RunAgent({.fd = words->fd,
                           .host_end_fd = words->host_end,
                           .tokens_fd = words->tokens,
-                          .by_sidecar = words->sidecar >= 0});
+                          .by_sidecar = words->sidecar >= 0,
+                          .sockets = {.ipv4 = words->ipv4, .ipv6 = words->ipv6}});
 }
 
 // Whether muster was called by a link of this name, such as torchrun or deepspeed.

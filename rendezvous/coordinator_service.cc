@@ -95,6 +95,10 @@ void CoordinatorService::Do(const CloseStream& close) {
   local_.erase(it);
 }
 
+void CoordinatorService::StopListening() {
+  if (server_ != nullptr) server_->StopListening();
+}
+
 void CoordinatorService::Shutdown() {
   alive_.reset();
   local_.clear();

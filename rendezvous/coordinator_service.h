@@ -49,6 +49,7 @@ class CoordinatorService : private StreamEvents {
   // The verdict, once the job is over and every node has been told or the time for that has passed.
   std::optional<v1::Verdict> FinishedWith() const;
 
+  void StopListening();  // agents that are connected stay so
   // Closes every stream and stops listening. Blocks, at most a little over kServerShutdownLimit.
   void Shutdown();
 

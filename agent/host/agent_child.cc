@@ -1,5 +1,6 @@
 #include "agent/host/agent_child.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -20,6 +21,23 @@ EnvironmentMap WithoutMarker(EnvironmentMap environment) {
   return environment;
 }
 
+OwnedFd TcpSocket(int family) {
+  const OwnedFd fd(socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  return OwnedFd(fcntl(fd.get(), F_DUPFD_CLOEXEC, kLowestMoreFd));  // invalid: the machine lacks the family
+}
+
+// Names the sockets in the agent's arguments, by the descriptors that they will be there.
+std::vector<OwnedFd> SocketsFor(std::vector<std::string>* arguments) {
+  std::vector<OwnedFd> sockets;
+  for (const auto& [family, word] : {std::pair(AF_INET, "--ipv4"), std::pair(AF_INET6, "--ipv6")}) {
+    OwnedFd fd = TcpSocket(family);
+    if (!fd.valid()) continue;
+    arguments->insert(arguments->end(), {word, std::to_string(kFirstMoreFd + static_cast<int>(sockets.size()))});
+    sockets.push_back(std::move(fd));
+  }
+  return sockets;
+}
+
 }  // namespace
 
 AgentChild::AgentChild(EventLoop* loop, Spawner* spawner, std::vector<std::string> arguments,
@@ -27,7 +45,8 @@ AgentChild::AgentChild(EventLoop* loop, Spawner* spawner, std::vector<std::strin
     : AgentLink(loop, std::move(events)),
       spawner_(spawner),
       arguments_({"agent", "--fd", "3"}),
-      environment_(WithoutMarker(std::move(environment))) {
+      environment_(WithoutMarker(std::move(environment))),
+      sockets_(SocketsFor(&arguments_)) {
   arguments_.insert(arguments_.end(), arguments.begin(), arguments.end());
 }
 
@@ -41,7 +60,9 @@ void AgentChild::Start(uint64_t number) {
   const auto on_exit = [this, number, alive = std::weak_ptr<bool>(alive_)](const Ending& ending) {
     if (!alive.expired()) OnExit(number, ending);
   };
-  const auto pid = spawner_->SpawnAgent(arguments_, environment_, pair[1], on_exit);
+  std::vector<int> sockets;
+  for (const OwnedFd& fd : sockets_) sockets.push_back(fd.get());
+  const auto pid = spawner_->SpawnAgent(arguments_, environment_, pair[1], sockets, on_exit);
   close(pair[1]);
   if (!pid.ok()) {
     close(pair[0]);

@@ -1,5 +1,8 @@
 // An agent that the host starts as its child: a process and the link to it. A new one starts only after the
 // previous one was killed. Lives on the loop thread.
+//
+// It has two TCP sockets, which every agent inherits. An agent that serves the coordinator listens on one of them,
+// and so the port is not free while the next agent starts; but it is once the host has ended.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +13,7 @@
 #include "agent/host/agent_link.h"
 #include "agent/host/process/spawner.h"
 #include "base/io/event_loop.h"
+#include "base/io/owned_fd.h"
 
 namespace muster::host {
 
@@ -28,6 +32,7 @@ class AgentChild : public AgentLink {
   Spawner* const spawner_;
   std::vector<std::string> arguments_;
   const EnvironmentMap environment_;
+  const std::vector<OwnedFd> sockets_;
   pid_t pid_ = 0;
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // the spawner may report an exit later
 };

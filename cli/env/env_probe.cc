@@ -187,7 +187,7 @@ CheckProbe SystemCheckProbe() {
   probe.resolve = [](const std::string& host) { return rendezvous::ResolveHost(host, kNameLimit); };
   probe.connect = Connect;
   probe.listen = [](const v1::NodeConfig& config) {
-    return rendezvous::UsableAddresses(rendezvous::ServerOptionsFrom(config, nullptr).listen).status();
+    return rendezvous::BindTo(rendezvous::ServerOptionsFrom(config, nullptr).listen).status();
   };
   probe.port_holder = PortHolder;
   probe.is_own_address = [](const std::string& address) {

@@ -27,28 +27,6 @@ constexpr int kManyClosed = 100;                         // connections after wh
 constexpr absl::Duration kTrimEvery = absl::Seconds(5);  // at most: it takes time, and strangers can cause it
 constexpr absl::Duration kGateTick = absl::Milliseconds(100);
 
-absl::Status ListenError(const std::string& address, int error) {
-  const std::string text = absl::StrCat("cannot listen on ", address, ": ", std::strerror(error));
-  // UsableAddresses has just found the port free.
-  if (error == EADDRINUSE)
-    return absl::UnavailableError(absl::StrCat(text, ": another process has just taken it"));
-  return absl::FailedPreconditionError(text);
-}
-
-absl::StatusOr<OwnedFd> ListenOn(const std::string& text) {
-  const std::optional<SocketAddress> address = ParseAddressAndPort(text);
-  MUSTER_CHECK(address.has_value(), "addresses to listen on are IP addresses");
-  OwnedFd fd(socket(address->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  const int on = 1, off = 0;
-  // Ignores sockets in TIME_WAIT. With SO_REUSEPORT two coordinators would share one port without an error.
-  setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
-  const bool listens =
-      fd.valid() && bind(fd.get(), address->get(), address->size) == 0 && listen(fd.get(), kBacklog) == 0;
-  if (!listens) return ListenError(text, errno);
-  return fd;
-}
-
 // Whoever has one address of loopback, or of a network of IPv6, has them all: they count as one.
 std::string SourceOf(const SocketAddress& address, const std::string& ip) {
   if (ip == "::1" || ip.starts_with("127.")) return "127.0.0.1";
@@ -67,17 +45,19 @@ size_t DescriptorLimit() {
   return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 0;
 }
 
-absl::StatusOr<std::unique_ptr<Gate>> Gate::Open(GateOptions options, Events events) {
-  auto gate = std::unique_ptr<Gate>(new Gate(std::move(options), std::move(events)));
+absl::StatusOr<std::unique_ptr<Gate>> Gate::Open(std::vector<OwnedFd> listeners, GateOptions options,
+                                                 Events events) {
+  auto gate = std::unique_ptr<Gate>(new Gate(std::move(listeners), std::move(options), std::move(events)));
   RETURN_IF_ERROR(gate->Listen());
   ASSIGN_OR_RETURN(gate->thread_, LoopThread::Start());
   gate->thread_->loop()->Post([raw = gate.get()] { raw->Begin(); });
   return gate;
 }
 
-Gate::Gate(GateOptions options, Events events)
+Gate::Gate(std::vector<OwnedFd> listeners, GateOptions options, Events events)
     : options_(std::move(options)),
       events_(std::move(events)),
+      listeners_(std::move(listeners)),
       core_(LimitsFor(DescriptorLimit())),
       driver_(&core_, {.clock = &EventLoop::Now,
                        .carry_out = ByType<GateEffect>([this](const auto& effect) { Do(effect); }),
@@ -88,15 +68,17 @@ Gate::~Gate() {
 }
 
 absl::Status Gate::Listen() {
-  MUSTER_CHECK(!options_.addresses.empty(), "a gate has an address");
-  for (const std::string& address : options_.addresses) {
-    ASSIGN_OR_RETURN(OwnedFd fd, ListenOn(address));
-    listeners_.push_back(std::move(fd));
-  }
+  MUSTER_CHECK(!listeners_.empty(), "a gate has a socket");
   SocketAddress own;
   own.size = sizeof(own.storage);
   getsockname(listeners_.front().get(), own.get(), &own.size);
   port_ = PortOf(own);
+  for (const OwnedFd& listener : listeners_) {
+    if (listen(listener.get(), kBacklog) == 0) continue;
+    const std::string text = absl::StrCat("cannot listen on port ", port_, ": ", std::strerror(errno));
+    // Another socket may have been bound in the same moment.
+    return errno == EADDRINUSE ? absl::UnavailableError(text) : absl::FailedPreconditionError(text);
+  }
   return absl::OkStatus();
 }
 

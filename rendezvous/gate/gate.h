@@ -27,7 +27,6 @@
 namespace muster::rendezvous {
 
 struct GateOptions {
-  std::vector<std::string> addresses;                  // "[::]:29400"; if the port is 0, exactly one
   std::shared_ptr<const LiveCredentials> credentials;  // null: the job has none, and everyone is let in
   absl::Duration dead_after;                           // see PrepareConnection
 };
@@ -43,8 +42,9 @@ class Gate {
     std::function<void(const Note& note)> log;
   };
 
-  // Unavailable: a port is in use. Errors name the address.
-  static absl::StatusOr<std::unique_ptr<Gate>> Open(GateOptions options, Events events);
+  // Listens on these sockets, which are bound and do not block. Unavailable: the port is in use.
+  static absl::StatusOr<std::unique_ptr<Gate>> Open(std::vector<OwnedFd> listeners, GateOptions options,
+                                                    Events events);
   ~Gate();  // closes all connections at once
   Gate(const Gate&) = delete;
   Gate& operator=(const Gate&) = delete;
@@ -75,7 +75,7 @@ class Gate {
     std::string name;  // empty: its handshake is not over
   };
 
-  Gate(GateOptions options, Events events);
+  Gate(std::vector<OwnedFd> listeners, GateOptions options, Events events);
   absl::Status Listen();
   void Begin();
   void Accept(int listener);

@@ -1,13 +1,12 @@
-// The addresses on which the coordinator listens, and whether it can.
+// The addresses on which the coordinator listens, and its sockets there.
 #pragma once
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/io/owned_fd.h"
 
 namespace muster::rendezvous {
 
@@ -21,11 +20,19 @@ struct ListenPlan {
 // to 127.0.0.1 does not answer on 127.0.0.2), or the loopback address of both families if the spec gives a name.
 std::vector<std::string> ListenAddresses(const ListenPlan& plan);
 
-// Binds the address and closes it again: whether the gate could listen there. Unavailable: the port is in use.
-// InvalidArgument, PermissionDenied, FailedPrecondition (no such address here): a retry does not help.
-absl::Status TryBind(std::string_view address);
+// One socket of each family that another process holds, too: so the port is not free while this process is
+// replaced by one that inherits them as well. -1: none.
+struct InheritedSockets {
+  int ipv4 = -1;
+  int ipv6 = -1;
+};
 
-// Those of ListenAddresses() that this machine supports; it may lack a family. Unavailable: a port is in use.
-absl::StatusOr<std::vector<std::string>> UsableAddresses(const ListenPlan& plan);
+// Sockets that are bound to those of ListenAddresses() that this machine supports; it may lack a family. They are
+// copies of the inherited ones, where those can be used. Unavailable: a port is in use. PermissionDenied,
+// FailedPrecondition (no such address here): a retry does not help.
+absl::StatusOr<std::vector<OwnedFd>> BindTo(const ListenPlan& plan, const InheritedSockets& inherited = {});
+
+// Ends listening on them, in whichever process; they stay bound. No effect on those that do not listen.
+void StopListening(const InheritedSockets& sockets);
 
 }  // namespace muster::rendezvous

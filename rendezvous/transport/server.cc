@@ -63,6 +63,9 @@ class Server::Impl {
     return it == streams_.end() ? "" : it->second->peer.ip;
   }
   void Admit(StreamId id);
+  void StopListening() {
+    if (gate_ != nullptr) gate_->StopAccepting();
+  }
 
  private:
   // One agent's stream. Destroyed when no operation of it is outstanding.
@@ -89,7 +92,7 @@ class Server::Impl {
 
   void Accept();
   void OnAccepted(bool ok);
-  absl::Status OpenGate(std::vector<std::string> addresses);
+  absl::Status OpenGate(std::vector<OwnedFd> listeners);
   void Read(Stream* stream);
   void OnRead(Stream* stream, bool ok);
   void Hear(Stream* stream, const grpc::ByteBuffer& bytes);
@@ -118,9 +121,8 @@ class Server::Impl {
 };
 
 absl::Status Server::Impl::Start() {
-  ASSIGN_OR_RETURN(std::vector<std::string> addresses, UsableAddresses(options_.listen));
-  // Port 0 would become a different port for each address.
-  if (options_.listen.port == 0) addresses.resize(1);
+  ASSIGN_OR_RETURN(std::vector<OwnedFd> listeners, BindTo(options_.listen, options_.inherited));
+  if (options_.listen.port == 0) listeners.resize(1);  // each has another port
   grpc::ServerBuilder builder;
   ConfigureServer(options_.lease, &builder);
   acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
@@ -131,7 +133,7 @@ absl::Status Server::Impl::Start() {
   MUSTER_CHECK(server_ != nullptr, "a server without ports starts");
   thread_ = std::make_unique<CompletionThread>(std::move(queue), post_);
   absl::Status status = thread_->status();
-  if (status.ok()) status = OpenGate(std::move(addresses));
+  if (status.ok()) status = OpenGate(std::move(listeners));
   if (!status.ok()) {
     server_->Shutdown();
     thread_->Join();
@@ -142,10 +144,8 @@ absl::Status Server::Impl::Start() {
   return absl::OkStatus();
 }
 
-absl::Status Server::Impl::OpenGate(std::vector<std::string> addresses) {
-  GateOptions options{.addresses = std::move(addresses),
-                      .credentials = options_.credentials,
-                      .dead_after = KeepaliveTime(options_.lease)};
+absl::Status Server::Impl::OpenGate(std::vector<OwnedFd> listeners) {
+  const GateOptions options{.credentials = options_.credentials, .dead_after = KeepaliveTime(options_.lease)};
   Gate::Events events;
   events.on_connection = [acceptor = acceptor_.get()](OwnedFd connection) {
     grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
@@ -159,7 +159,7 @@ absl::Status Server::Impl::OpenGate(std::vector<std::string> addresses) {
     });
   };
   events.log = [](const Note& note) { Log("coordinator", note); };
-  ASSIGN_OR_RETURN(gate_, Gate::Open(std::move(options), std::move(events)));
+  ASSIGN_OR_RETURN(gate_, Gate::Open(std::move(listeners), options, std::move(events)));
   return absl::OkStatus();
 }
 
@@ -359,6 +359,7 @@ void Server::Close(StreamId stream, const std::string& reason) {
   impl_->Close(stream, {grpc::StatusCode::ABORTED, reason});
 }
 void Server::Admit(StreamId stream) { impl_->Admit(stream); }
+void Server::StopListening() { impl_->StopListening(); }
 void Server::Shutdown() { impl_->Shutdown(); }
 
 }  // namespace muster::rendezvous

@@ -49,6 +49,7 @@ class StreamEvents {
 
 struct ServerOptions {
   ListenPlan listen;
+  InheritedSockets inherited = {};
   std::shared_ptr<const LiveCredentials> credentials;  // null: none are required
   std::string version;
   std::string instance;  // a name that no other server has, sent to agents that attach
@@ -80,6 +81,8 @@ class Server {
   // Closes the stream after pending writes. If the peer reads nothing, keepalive ends the stream.
   void Close(StreamId stream, const std::string& reason);
 
+  // Agents that are connected stay so.
+  void StopListening();
   // Ends every stream and stops listening. Blocks, at most for kServerShutdownLimit and kLastBytesLimit. No more
   // events follow.
   void Shutdown();

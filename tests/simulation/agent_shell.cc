@@ -101,6 +101,7 @@ void AgentShell::Notice(AgentProcess* agent) {
 void AgentShell::EndHost(AgentProcess* agent, bool kill_first) {
   env_->Note("agent",
              absl::StrCat(agent->name, " ends everything of its host", kill_first ? ", which is silent" : ""));
+  if (agent->home != nullptr) agent->home->listens = false;
   HostProcess* host = agent->host;
   env_->scheduler().After(kKillDelay, [this, agent, host, kill_first] {
     if (kill_first) deaths_->KillHost(host);
@@ -156,6 +157,7 @@ void AgentShell::OpenHome(AgentProcess* agent) {
   std::optional<rendezvous::PortHolder> holder = HolderOfPort(*agent);
   if (!holder) {
     agent->home = coordinator_shell_->Open(agent, agent->host, agent->core.config());
+    agent->host->keeps_port = !agent->host->split();
     return;
   }
   const BootTime boot = agent->machine->BootAt(env_->now());
@@ -172,12 +174,13 @@ void AgentShell::OpenHome(AgentProcess* agent) {
   agent->Feed(&agent::AgentCore::OnDisconnected, next.why, next.exit_code);
 }
 
-// The port is held by an earlier agent of this machine that is ending, or for a while by another program.
+// The port is held by an earlier agent of this machine that is ending, by another host, or for a while by another
+// program, unless the agent's own host keeps it.
 std::optional<rendezvous::PortHolder> AgentShell::HolderOfPort(const AgentProcess& agent) const {
-  for (const auto& home : cluster_->homes()) {
-    if (home->owner->alive && home->owner->machine == agent.machine)
-      return rendezvous::PortHolder{1, "muster-agent", true};
-  }
+  const HostProcess* const keeper = cluster_->PortKeeperOn(agent.machine);
+  if (keeper == agent.host) return std::nullopt;
+  if (keeper != nullptr || cluster_->HomeOn(agent.machine) != nullptr)
+    return rendezvous::PortHolder{1, "muster-agent", true};
   // A host that replaces the primary knows nothing of the job: it gives up soon, and the platform retries.
   const bool in_job = IsSet(agent.core.memory().epoch());
   if (in_job && env_->now() < agent.machine->port_taken_until)

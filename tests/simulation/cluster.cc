@@ -77,7 +77,14 @@ Session* Cluster::NewSession(AgentProcess* agent, CoordinatorHome* home) {
 
 CoordinatorHome* Cluster::HomeOn(const Machine* machine) const {
   for (auto it = homes_.rbegin(); it != homes_.rend(); ++it) {
-    if ((*it)->owner->alive && (*it)->owner->machine == machine) return it->get();
+    if ((*it)->owner->alive && (*it)->listens && (*it)->owner->machine == machine) return it->get();
+  }
+  return nullptr;
+}
+
+const HostProcess* Cluster::PortKeeperOn(const Machine* machine) const {
+  for (const auto& host : hosts_) {
+    if (host->machine == machine && host->alive && host->keeps_port && !host->finish) return host.get();
   }
   return nullptr;
 }

@@ -42,7 +42,9 @@ class Cluster {
   // The machine to which the coordinator's name leads: a separate coordinator's, if there is one.
   Machine* NamedMachine() const { return separate_ != nullptr ? separate_ : places_[0].machine; }
   void LeadNameTo(Machine* separate) { separate_ = separate; }
-  CoordinatorHome* HomeOn(const Machine* machine) const;  // nullptr: none alive
+  CoordinatorHome* HomeOn(const Machine* machine) const;  // nullptr: none listens
+  // The host that keeps the coordinator's port there, whether or not it has an agent; nullptr: none.
+  const HostProcess* PortKeeperOn(const Machine* machine) const;
   CoordinatorHome* CurrentHome() const { return HomeOn(NamedMachine()); }
 
   bool VerdictIsKnown() const;

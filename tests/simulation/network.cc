@@ -14,6 +14,7 @@ namespace muster::simulation {
 namespace {
 
 constexpr Micros kConnectLimit = 5 * kSecond;
+constexpr Micros kBacklogLook = 5 * kMillisecond;
 constexpr Micros kRetransmitMax = 300 * kMillisecond;  // after a path is open again
 
 std::string DescribeOrder(const v1::Directive& d) {
@@ -35,6 +36,10 @@ std::string DescribeOrder(const v1::Directive& d) {
   }
 }
 
+bool ServesItself(const AgentProcess& agent) {
+  return agent.core.configured() && agent.core.memory().served();
+}
+
 std::string Describe(const v1::DirectiveId& id) {
   return absl::StrCat(muster::ToString(id.epoch()), "#", id.seq());
 }
@@ -53,26 +58,33 @@ void Network::Connect(AgentProcess* agent) {
   agent->session = nullptr;
   execution_->DeliverAfter(kConnectLimit, agent,
                            [agent, attempt] { agent->LoseConnection(attempt, "no answer"); });
-  const bool own = agent->core.configured() && agent->core.memory().served();
+  const bool own = ServesItself(*agent);
   Machine* others = cluster_->NamedMachine();
   if (agent->machine->name_leads_to != nullptr) others = agent->machine->name_leads_to;
   Machine* target = own ? agent->machine : others;
   const bool near = own || target == agent->machine;
   const Micros delay = near ? kLoopbackDelay : env_->prng().Exponential(scenario_.network.delay) + kLoopbackDelay;
   if (!own && detours_.Take(agent, attempt, delay)) return;
-  env_->scheduler().After(delay, [this, agent, attempt, own, near, target, delay] {
-    if (agent->attempt != attempt || Blocked(*agent->machine, *target) || Blocked(*target, *agent->machine))
-      return;
-    CoordinatorHome* home = own ? agent->home : cluster_->HomeOn(target);
-    if (home == nullptr || home->owner->machine != target) {
-      execution_->DeliverAfter(delay, agent, [agent, attempt, near] {
-        if (agent->attempt != attempt) return;
-        agent->LoseConnection(attempt, "connection refused");
-        if (near) agent->Feed(&agent::AgentCore::OnPortFree);
-      });
-      return;
-    }
-    execution_->Deliver(home->owner, [this, agent, attempt, home] { Accept(agent, attempt, home); });
+  env_->scheduler().After(delay, [this, agent, attempt, target, delay] { Reach(agent, attempt, target, delay); });
+}
+
+void Network::Reach(AgentProcess* agent, uint64_t attempt, Machine* target, Micros delay) {
+  if (agent->attempt != attempt || Blocked(*agent->machine, *target) || Blocked(*target, *agent->machine)) return;
+  const bool near = target == agent->machine;
+  CoordinatorHome* home = ServesItself(*agent) ? agent->home : cluster_->HomeOn(target);
+  if (home != nullptr && home->owner->machine == target) {
+    return execution_->Deliver(home->owner, [this, agent, attempt, home] { Accept(agent, attempt, home); });
+  }
+  const HostProcess* const keeper = cluster_->PortKeeperOn(target);
+  if (keeper != nullptr && keeper != agent->host) {  // the connection waits in the kernel for its next agent
+    env_->scheduler().After(kBacklogLook,
+                            [this, agent, attempt, target, delay] { Reach(agent, attempt, target, delay); });
+    return;
+  }
+  execution_->DeliverAfter(delay, agent, [agent, attempt, near] {
+    if (agent->attempt != attempt) return;
+    agent->LoseConnection(attempt, "connection refused");
+    if (near) agent->Feed(&agent::AgentCore::OnPortFree);
   });
 }
 

@@ -35,6 +35,7 @@ class Network {
 
  private:
   bool Blocked(const Machine& from, const Machine& to) const;
+  void Reach(AgentProcess* agent, uint64_t attempt, Machine* target, Micros delay);
   void Accept(AgentProcess* agent, uint64_t attempt, CoordinatorHome* home);
   void ArriveAtCoordinator(Session* session, const v1::AgentStatus& status);
   void ArriveAtAgent(Session* session, const v1::Directive& directive);

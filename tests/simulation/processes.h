@@ -132,6 +132,7 @@ struct CoordinatorHome {
   HostProcess* host;  // the owner's host; nullptr: a separate coordinator
   int id = 0;
   Micros born = 0;
+  bool listens = true;  // new connections reach it
   rendezvous::Coordinator core;
   std::optional<rendezvous::CoordinatorDriver> driver;  // of the core, as in the process
   std::map<rendezvous::StreamId, Session*> sessions;
@@ -198,6 +199,7 @@ struct HostProcess : Process {
   Micros born = 0;
   AgentProcess* agent = nullptr;  // the newest
   bool link_open = false;
+  bool keeps_port = false;  // an agent of it has listened, with a socket that is the host's, too
   std::deque<Micros> agent_starts;
   std::vector<WorkerProcess*> workers;      // of the newest round
   std::vector<WorkerProcess*> descendants;  // of any round

@@ -80,7 +80,8 @@ struct Spawner::Launch {
 
   absl::StatusOr<pid_t> Start(const std::vector<std::string>& argv, const EnvironmentMap& environment,
                               const std::vector<int>& more_fds = {}) {
-    int next = kExecStageStatusFd + 1;
+    static_assert(kFirstMoreFd == kExecStageStatusFd + 1);
+    int next = kFirstMoreFd;
     for (const int fd : more_fds) posix_spawn_file_actions_adddup2(&actions, fd, next++);
     posix_spawn_file_actions_addclosefrom_np(&actions, next);
     const std::vector<std::string> flat = Flatten(environment);
@@ -148,7 +149,8 @@ std::unique_ptr<Spawner::Process> Spawner::Record(pid_t pid, bool worker, int st
 }
 
 absl::StatusOr<pid_t> Spawner::SpawnAgent(const std::vector<std::string>& arguments,
-                                          const EnvironmentMap& environment, int link_fd, AgentExited exited) {
+                                          const EnvironmentMap& environment, int link_fd,
+                                          const std::vector<int>& more_fds, AgentExited exited) {
   const int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (null_fd < 0) return absl::ErrnoToStatus(errno, "opening /dev/null");
   sigset_t none;
@@ -158,7 +160,7 @@ absl::StatusOr<pid_t> Spawner::SpawnAgent(const std::vector<std::string>& argume
   posix_spawn_file_actions_adddup2(&launch.actions, link_fd, kLinkFd);
   std::vector<std::string> argv = {"muster"};
   argv.insert(argv.end(), arguments.begin(), arguments.end());
-  absl::StatusOr<pid_t> pid = launch.Start(argv, environment);
+  absl::StatusOr<pid_t> pid = launch.Start(argv, environment, more_fds);
   close(null_fd);
   if (!pid.ok()) return pid.status();
   auto process = std::make_unique<Process>();

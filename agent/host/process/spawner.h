@@ -23,6 +23,7 @@
 
 namespace muster::host {
 
+inline constexpr int kFirstMoreFd = 4;  // in the new process
 // Lower ones could be overwritten while those of the new process are set.
 inline constexpr int kLowestMoreFd = 16;
 
@@ -72,10 +73,10 @@ class Spawner {
   // killed.
   absl::Status AdoptWorker(pid_t pid, int status_fd, const std::string& program, WorkerEvents events);
 
-  // Starts `muster ARGUMENTS` from this very binary with `link_fd` as descriptor 3, in its own session. It
-  // outlives the host.
+  // Starts `muster ARGUMENTS` from this very binary with `link_fd` as descriptor 3 and more_fds as for a worker, in
+  // its own session. It outlives the host.
   absl::StatusOr<pid_t> SpawnAgent(const std::vector<std::string>& arguments, const EnvironmentMap& environment,
-                                   int link_fd, AgentExited exited);
+                                   int link_fd, const std::vector<int>& more_fds, AgentExited exited);
 
   // Signals the process group of every live worker and of every spared session.
   void SignalWorkers(int signal);

@@ -2,6 +2,7 @@
 #include "agent/local_coordinator.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -9,7 +10,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <optional>
+
+#include "base/io/owned_fd.h"
 
 namespace muster::agent {
 namespace {
@@ -65,11 +69,32 @@ class LocalCoordinatorTest : public ::testing::Test {
     config->set_loopback_only(true);
   }
   LocalCoordinator* Make() {
-    coordinator_.emplace(&loop_, first_, nullptr, [](const std::string&) {});
+    coordinator_.emplace(&loop_, first_, Inherit(), nullptr, [](const std::string&) {});
     return &*coordinator_;
+  }
+  // Copies of the host's sockets, which it keeps.
+  rendezvous::InheritedSockets Inherit() const {
+    return {.ipv4 = fcntl(ipv4_.get(), F_DUPFD_CLOEXEC, 0), .ipv6 = fcntl(ipv6_.get(), F_DUPFD_CLOEXEC, 0)};
+  }
+  absl::StatusCode PortForOthers() const {
+    return rendezvous::BindTo({"127.0.0.1", other_.port(), true}).status().code();
+  }
+  // An errno; 0: connected, and the connection stays open.
+  int Connect() const {
+    const OwnedFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(other_.port());
+    if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) return errno;
+    char byte = 0;
+    const bool is_open = recv(fd.get(), &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN;
+    return is_open ? 0 : ECONNRESET;
   }
 
   OtherListener other_;
+  const OwnedFd ipv4_{socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+  const OwnedFd ipv6_{socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
   EventLoop loop_;
   v1::HostStatus first_;
   std::optional<LocalCoordinator> coordinator_;
@@ -104,6 +129,37 @@ TEST_F(LocalCoordinatorTest, ThePrimaryRetriesItsPort) {
   EXPECT_EQ(next->exit_code, 0);
   other_.End();
   EXPECT_FALSE(coordinator->Listen(true).has_value());
+}
+
+// The next agent listens on it, on any address, too.
+TEST_F(LocalCoordinatorTest, TheHostKeepsThePortBetweenTwoAgents) {
+  other_.End();
+  first_.mutable_memory()->set_served(true);
+  for (const bool loopback_only : {true, false}) {
+    first_.mutable_config()->set_loopback_only(loopback_only);
+    Make()->Serve();
+    EXPECT_FALSE(coordinator_->Listen(false).has_value());
+    coordinator_.reset();
+    EXPECT_EQ(PortForOthers(), absl::StatusCode::kUnavailable);
+    EXPECT_EQ(Connect(), 0) << "it waits for the next agent";
+    Make()->Serve();
+    EXPECT_FALSE(coordinator_->Listen(true).has_value());
+    coordinator_->GiveUpPort();
+    EXPECT_EQ(PortForOthers(), absl::StatusCode::kOk);
+    EXPECT_EQ(Connect(), ECONNREFUSED);
+    coordinator_.reset();
+  }
+}
+
+// The agent before it died before its host knew that it serves: a connection would wait for ever.
+TEST_F(LocalCoordinatorTest, AMemberListensOnNoKeptSocket) {
+  other_.End();
+  Make()->ClaimPort();
+  coordinator_.reset();
+  EXPECT_EQ(Connect(), 0);
+  Make();
+  EXPECT_EQ(Connect(), ECONNREFUSED);
+  EXPECT_TRUE(coordinator_->ClaimPort());
 }
 
 TEST_F(LocalCoordinatorTest, AJobOfOneNodeListensNowhere) {

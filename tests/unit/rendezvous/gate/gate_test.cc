@@ -107,14 +107,18 @@ class GateTest : public ::testing::Test {
     return std::make_shared<LiveCredentials>(TokenCredentials(tokens, "run"));
   }
   void Open(const std::shared_ptr<LiveCredentials>& credentials) {
-    GateOptions options{.addresses = {"127.0.0.1:0"}, .credentials = credentials, .dead_after = absl::Seconds(20)};
+    std::vector<OwnedFd> listeners;
+    listeners.emplace_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    const std::optional<SocketAddress> any_port = ParseSocketAddress("127.0.0.1", 0);
+    ASSERT_EQ(bind(listeners[0].get(), any_port->get(), any_port->size), 0);
+    const GateOptions options{.credentials = credentials, .dead_after = absl::Seconds(20)};
     Gate::Events events;
     events.on_connection = [this](OwnedFd fd) { connections_.Put(std::move(fd)); };
     events.on_refused = [this](const std::string& source, const std::string& why) {
       refused_.Put(absl::StrCat(source, ": ", why));
     };
     events.log = [](const Note&) {};
-    absl::StatusOr<std::unique_ptr<Gate>> gate = Gate::Open(options, events);
+    absl::StatusOr<std::unique_ptr<Gate>> gate = Gate::Open(std::move(listeners), options, events);
     ASSERT_TRUE(gate.ok()) << gate.status();
     gate_ = *std::move(gate);
   }

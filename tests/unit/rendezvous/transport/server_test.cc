@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kManySessions = 200;
 
-bool HasIpv6Loopback() { return TryBind("[::1]:0").ok(); }
+bool HasIpv6Loopback() { return BindTo({"::1", 0, true}).ok(); }
 
 // A connected TCP socket to 127.0.0.1:port.
 int ConnectRaw(int port) {
