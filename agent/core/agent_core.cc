@@ -53,12 +53,12 @@ void AgentCore::ChooseRole(BootTime now, Effects* out) {
   BeginRole(now, serves || (by_port && memory_.served()), out);
 }
 
-// Each attempt looks the primary's name up, so a name that changes, or resolves late, leads here in the end. Once
-// a coordinator has answered, that one may be back in a moment.
+// Each attempt looks the primary's name up, so a name that changes, or resolves late, leads here in the end. While
+// the primary's agent alone is being replaced, its host keeps the port.
 void AgentCore::OnPortFree(BootTime, Effects* out) {
   const bool may_serve = config_.serves() == v1::NodeConfig::SERVES_IF_LOCAL && !memory_.served();
-  if (finished_ || !may_serve || link_.ever_up()) return;
-  out->push_back(ClaimPort{});
+  const bool leaves = finished_ || host_watch_.ending() || order_.has_exit();
+  if (may_serve && !leaves) out->push_back(ClaimPort{});
 }
 
 // The process that gets the port is the primary; the others on this machine are its members. If the port cannot be

@@ -13,8 +13,8 @@ bool MayGiveFarewell(const Job& job, const Host& own) {
       job.state == State::kRunning || job.state == State::kDraining || job.state == State::kGathering;
   const bool made_here =
       job.greatest.owned && job.greatest.IsKnown() && Same(job.greatest.id().epoch(), job.epoch());
-  return own.status.at_primary() && job.options.leased() && !job.options.primary_by_port && round_lives &&
-         made_here && job.WasMember(own) && !own.part.succeeded && !job.greatest.strayed;
+  return own.status.at_primary() && job.options.leased() && round_lives && made_here && job.WasMember(own) &&
+         !own.part.succeeded && !job.greatest.strayed;
 }
 
 // Number of the other trainers. 0 if one of them is not attached, since the successor could not tell whether that

@@ -46,7 +46,6 @@ CoordinatorOptions OptionsFrom(const v1::NodeConfig& config) {
   options.place_names.assign(config.place_names().begin(), config.place_names().end());
   options.agents_return = config.single_node() ? absl::ZeroDuration() : kAgentsReturn;
   options.in_agent = !config.coordinator_alone();
-  options.primary_by_port = config.serves() == v1::NodeConfig::SERVES_IF_LOCAL;
   options.max_restarts = config.max_restarts();
   options.max_node_losses = config.max_node_losses();
   options.node_loss_window = absl::Milliseconds(config.node_loss_window_ms());

@@ -96,9 +96,6 @@ struct CoordinatorOptions {
   int max_nodes = 1;
   int node_unit = 1;                     // the size of a round is a multiple of this; so are MIN and MAX
   std::vector<std::string> place_names;  // addresses by place; empty: places have no names
-  // The primary is whichever node could listen on the port. A node that finds the port taken stays a plain member,
-  // so an ending primary frees the port at once for its replacement: it is released without a farewell.
-  bool primary_by_port = false;
   bool in_agent = false;  // runs inside the primary's agent, whose own host attaches to it
   int max_restarts = 0;
   int max_node_losses = 10;  // within the window

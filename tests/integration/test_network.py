@@ -1,11 +1,12 @@
 """Each node in its own network namespace: late names, and cuts in one direction or both."""
 import os
+import signal
 import subprocess
 import sys
 import unittest
 
 import cluster
-from cluster import ClusterTest, wait_until
+from cluster import ClusterTest, kill, stop, wait_until
 from network import NETNS_FILES, Network, can_make_namespaces
 
 PORT = 2222
@@ -142,6 +143,30 @@ class NameServers(InNamespaces):
         self.assertEqual(69, done.returncode, done.stdout + done.stderr)
         self.assertIn("no name server answers", done.stdout)
         self.assertNotEqual(b"", asked.read_bytes())
+
+
+class WithoutRanks(InNamespaces):
+    """Whoever has the address of --rdzv-endpoint is the primary."""
+
+    def running(self):
+        job = self.job(options=["--nnodes", "3", "--rdzv-endpoint", f"{Network.address(0)}:{PORT}", "--rdzv-id", "owner"])
+        job.start_all()
+        job.wait_for_round(0)
+        return job
+
+    def test_a_primary_that_is_back_at_once_serves_again(self):
+        job = self.running()
+        host, agent = job.nodes[0].host(), job.nodes[0].agent()
+        stop(agent)  # it has the port for longer than the new host takes to start
+        kill(host)
+        job.nodes[0].exit_code()
+        job.start(0)
+        wait_until("the new node finds the port taken", lambda: job.nodes[0].said("waiting"))
+        kill(agent, signal.SIGCONT)
+        job.wait_for_round(1)
+        job.open_gate()
+        self.assertEqual({0: 0, 1: 0, 2: 0}, job.exit_codes())
+        self.assert_rounds_do_not_overlap(job)
 
 
 class Cuts(InNamespaces):

@@ -70,13 +70,25 @@ class RoleTest : public AgentCoreTest {
   RoleTest() {
     first_ = host_;
     first_.set_seq(1);
-    first_.mutable_config()->set_serves(v1::NodeConfig::SERVES_IF_LOCAL);
+    v1::NodeConfig* config = first_.mutable_config();
+    config->set_serves(v1::NodeConfig::SERVES_IF_LOCAL);
+    config->set_join_timeout_ms(600'000);
+    config->set_coordinator_timeout_ms(900'000);
     Forget();
   }
   // The primary's address is this machine's, and nobody listens there.
   void Refuse(AgentCore* agent) {
     agent->OnDisconnected(now_, "connection refused", 0, &effects_);
     agent->OnPortFree(now_, &effects_);
+  }
+
+  bool AgentServesAgain(const v1::Memory& memory) {
+    Forget();
+    v1::HostStatus first = first_;
+    *first.mutable_memory() = memory;
+    AgentCore next(9);
+    next.OnHostStatus(now_, first, &effects_);
+    return Took<TakeRole>().size() == 1 && Took<TakeRole>()[0].serves;
   }
 
   v1::HostStatus first_;
@@ -120,6 +132,31 @@ TEST_F(RoleTest, ANameThatLeadsHereLateMakesThePrimary) {
   }
   Refuse(&agent_);
   EXPECT_EQ(Took<ClaimPort>().size(), 1u);
+}
+
+// The agent of the primary's dead host had the port still when this node was started again.
+TEST_F(RoleTest, AMemberOnThePrimarysMachineTakesOver) {
+  first_.mutable_memory()->mutable_epoch()->set_number(3);
+  agent_.OnHostStatus(now_, first_, &effects_);
+  agent_.OnConnected(now_, "127.0.0.1", &effects_);
+  now_ += absl::Seconds(1);
+  Refuse(&agent_);
+  ASSERT_EQ(Took<ClaimPort>().size(), 1u);
+  Forget();
+  agent_.OnPortClaimed(now_, false, &effects_);
+  ASSERT_EQ(Took<TakeRole>().size(), 1u);
+  EXPECT_TRUE(Took<TakeRole>()[0].was_in_job);
+  agent_.OnConnected(now_, "", &effects_);
+  EXPECT_TRUE(LastStatus().at_primary());
+  EXPECT_EQ(LastStatus().epoch().number(), 3u);
+  EXPECT_TRUE(AgentServesAgain(agent_.memory())) << "the next agent of this host";
+}
+
+TEST_F(RoleTest, AnAgentWhoseHostIsDeadServesNobody) {
+  agent_.OnHostStatus(now_, first_, &effects_);
+  agent_.OnHostClosed(now_, &effects_);
+  Refuse(&agent_);
+  EXPECT_TRUE(Took<ClaimPort>().empty());
 }
 
 // Its rank, or `muster coordinator`, decides.

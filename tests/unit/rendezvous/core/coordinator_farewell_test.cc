@@ -509,18 +509,6 @@ TEST_F(FarewellTest, NoFarewellForAnotherCoordinatorsRound) {
   EXPECT_TRUE(after_.Told("a").has_release());
 }
 
-// A restarted primary node would find the port taken and stay a plain member.
-TEST(Farewell, NoFarewellIfThePortDecidesThePrimary) {
-  CoordinatorOptions options = InAgent(Fixed(2));
-  options.primary_by_port = true;
-  Cluster c(options);
-  for (const char* n : {"a", "b"}) c.Join(n);
-  for (const char* n : {"a", "b"}) c.Apply(n);
-  EndHost(c);
-  EXPECT_TRUE(c.Told("a").has_release());
-  EXPECT_FALSE(c.Told("b").greatest().has_primary_ended());
-}
-
 TEST_F(FarewellTest, TheFarewellNamesTheRankTheCoordinatorAndTheAge) {
   before_.At("a").status.set_host_gone_ms(300);
   KillMainProcess();

@@ -16,7 +16,6 @@ TEST(CoordinatorOptions, AreThoseOfTheNodesConfiguration) {
   config.set_node_unit(2);
   config.add_place_names("n0:1");
   config.set_coordinator_alone(true);
-  config.set_serves(v1::NodeConfig::SERVES_IF_LOCAL);
   config.set_max_restarts(3);
   config.set_max_node_losses(4);
   config.set_node_loss_window_ms(5);
@@ -40,7 +39,6 @@ TEST(CoordinatorOptions, AreThoseOfTheNodesConfiguration) {
   EXPECT_EQ(options.node_unit, 2);
   EXPECT_EQ(options.place_names, std::vector<std::string>{"n0:1"});
   EXPECT_FALSE(options.in_agent);
-  EXPECT_TRUE(options.primary_by_port);
   EXPECT_EQ(options.max_restarts, 3);
   EXPECT_EQ(options.max_node_losses, 4);
   EXPECT_EQ(options.node_loss_window, absl::Milliseconds(5));
@@ -75,7 +73,6 @@ TEST(CoordinatorOptions, ASingleNodeHasNoLeaseAndAwaitsNobody) {
   EXPECT_EQ(options.agents_return, absl::ZeroDuration());
   EXPECT_EQ(options.join_timeout, absl::Seconds(10)) << "its own host needs a moment";
   EXPECT_TRUE(options.in_agent);
-  EXPECT_FALSE(options.primary_by_port);
 }
 
 TEST(CoordinatorOptions, EachWayToScaleUpIsKnown) {
