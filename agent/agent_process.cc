@@ -128,6 +128,7 @@ class AgentProcess {
 
   // Effects.
   void Do(const ClaimPort&);
+  void Do(const FreePort&);
   void Do(const TakeRole& role);
   void Do(const SendToCoordinator& send);
   void Do(const SendToHost& send);
@@ -320,6 +321,8 @@ void AgentProcess::Do(const ClaimPort&) {
   driver_.Feed(&AgentCore::OnPortClaimed, used_by_other);
 }
 
+void AgentProcess::Do(const FreePort&) { coordinator_->Withdraw(); }
+
 void AgentProcess::Do(const TakeRole& role) {
   const bool is_first = session_ == nullptr;
   // The session of a member has called: it ends when that call is over.
@@ -367,15 +370,15 @@ void AgentProcess::WatchNotice() {
 
 rendezvous::SessionEvents AgentProcess::Events() {
   return {
-      .on_connected =
-          [this](const std::string& address) { driver_.Feed(&AgentCore::OnConnected, address); },
+      .on_connected = [this](const std::string& address) { driver_.Feed(&AgentCore::OnConnected, address); },
       .on_directive = [this](const v1::Directive& directive) { driver_.Feed(&AgentCore::OnDirective, directive); },
       .on_disconnected =
           [this](const std::string& why, int refused) {
             const rendezvous::OwnPort port = session_->own_port();
             const auto next = coordinator_->AfterFailure(why, refused, port);
             driver_.Feed(&AgentCore::OnDisconnected, next.why, next.exit_code);
-            if (port == rendezvous::OwnPort::kFree) driver_.Feed(&AgentCore::OnPortFree);
+            driver_.Feed(&AgentCore::OnUnanswered, port != rendezvous::OwnPort::kNone,
+                         port == rendezvous::OwnPort::kFree);
           },
       .on_closed =
           [this] {
@@ -388,6 +391,7 @@ rendezvous::SessionEvents AgentProcess::Events() {
 // round is made with the offer sent here.
 void AgentProcess::OnMemberAttached(const std::string& peer) {
   coordinator_->OnMemberAttached();
+  loop_.Post([this] { driver_.Feed(&AgentCore::OnReached); });  // the coordinator is busy
   const std::string address = rendezvous::LocalAddressTowards(peer);
   driver_.Feed(&AgentCore::OnLocalAddress, address);
 }

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "agent/core/agent_core.h"
 #include "base/console/log.h"
 #include "rendezvous/transport/port_holder.h"
 #include "rendezvous/transport/process_start.h"
@@ -57,9 +58,13 @@ absl::Status LocalCoordinator::TryToListen() {
   options.inherited = sockets_;
   absl::Status status = service_->Listen(options);
   listens_ = status.ok();
-  if (!listens_ || has_met_others_) return status;
-  for (const Note& note : rendezvous::ServingNotes(config_)) Log("agent", note);
+  if (listens_ && serves_) SayWhoIsLetIn();
   return status;
+}
+
+void LocalCoordinator::SayWhoIsLetIn() {
+  if (has_met_others_) return;
+  for (const Note& note : rendezvous::ServingNotes(config_)) Log("agent", note);
 }
 
 bool LocalCoordinator::ClaimPort() {
@@ -69,13 +74,21 @@ bool LocalCoordinator::ClaimPort() {
   return !used_by_other;
 }
 
+void LocalCoordinator::Withdraw() {
+  service_.reset();
+  rendezvous::StopListening(sockets_);
+  listens_ = false;
+}
+
 rendezvous::CoordinatorService* LocalCoordinator::Serve() {
   if (service_ == nullptr) MakeService();
+  serves_ = true;
+  if (listens_) SayWhoIsLetIn();
   return service_.get();
 }
 
 std::optional<LocalCoordinator::Next> LocalCoordinator::Listen(bool has_served) {
-  if (service_ == nullptr || config_.single_node() || listens_) return std::nullopt;
+  if (!serves_ || config_.single_node() || listens_) return std::nullopt;
   const absl::Status status = TryToListen();
   if (listens_) {
     CheckAddress();
@@ -89,8 +102,7 @@ std::optional<LocalCoordinator::Next> LocalCoordinator::Listen(bool has_served) 
 
 LocalCoordinator::Next LocalCoordinator::AfterFailure(const std::string& why, int refused,
                                                       rendezvous::OwnPort port) {
-  const bool may_serve = config_.serves() == v1::NodeConfig::SERVES_IF_LOCAL;
-  if (!may_serve || port != rendezvous::OwnPort::kUsed || refused != 0) return {why, refused};
+  if (!MayServe(config_) || port != rendezvous::OwnPort::kUsed || refused != 0) return {why, refused};
   const BootTime now = EventLoop::Now();
   rendezvous::RefreshPortHolder(now, Port(), &port_retry_);
   return port_retry_.OnNoCoordinator(now, why, rendezvous::IsOtherProgram(why));
@@ -111,7 +123,7 @@ void LocalCoordinator::OnMemberAttached() {
 }
 
 void LocalCoordinator::Tick() {
-  if (service_ != nullptr && (listens_ || config_.single_node())) service_->Tick();
+  if (serves_ && (listens_ || config_.single_node())) service_->Tick();
 }
 
 }  // namespace muster::agent

@@ -23,9 +23,9 @@ namespace muster::agent {
 class LocalCoordinator {
  public:
   using Next = rendezvous::PortRetry::Next;
-  // first: the first status of the host. sockets: inherited from the host, which holds the port with them while its
-  // agent is replaced; they become this object's. member_attached: an agent of another process was admitted, from
-  // this address.
+  // first: the first status of the host. sockets: inherited from the host, which holds the port with them while
+  // its agent is replaced; they become this object's. member_attached: an agent of another process was admitted,
+  // from this address.
   LocalCoordinator(EventLoop* loop, const v1::HostStatus& first, const rendezvous::InheritedSockets& sockets,
                    std::shared_ptr<const rendezvous::LiveCredentials> credentials,
                    std::function<void(const std::string& peer)> member_attached);
@@ -36,6 +36,7 @@ class LocalCoordinator {
   // Listens on the primary's port. False: another process uses it, so this node is not the primary. Another
   // failure counts as success, and Listen() reports it.
   bool ClaimPort();
+  void Withdraw();  // before Serve(): undoes it
   // Creates the coordinator, unless ClaimPort() has. The session of this process's agent needs it.
   rendezvous::CoordinatorService* Serve();
   // Listens, if this process serves other nodes and does not listen yet. nullopt: there is nothing left to do.
@@ -57,6 +58,7 @@ class LocalCoordinator {
   absl::Status TryToListen();
   void CloseSockets();
   void CheckAddress();
+  void SayWhoIsLetIn();
   uint16_t Port() const { return static_cast<uint16_t>(config_.primary().port()); }
 
   EventLoop* const loop_;
@@ -70,6 +72,7 @@ class LocalCoordinator {
   std::unique_ptr<ReachCheck> reach_check_;
   rendezvous::PortRetry port_retry_;
   bool listens_ = false;
+  bool serves_ = false;
 };
 
 }  // namespace muster::agent

@@ -20,6 +20,11 @@ bool IsLoopback(const std::string& address) { return address == "::1" || address
 
 }  // namespace
 
+bool MayServe(const v1::NodeConfig& config) {
+  return config.serves() == v1::NodeConfig::SERVES_IF_LOCAL ||
+         config.serves() == v1::NodeConfig::SERVES_IF_REACHED;
+}
+
 const char* TitleOfCoordinator(const v1::NodeConfig& config) {
   return config.coordinator_alone() ? "the coordinator" : "the primary";
 }
@@ -48,28 +53,49 @@ void AgentCore::OnHostStatus(BootTime now, const v1::HostStatus& status, Effects
 
 // An agent of a host whose agent has served before serves at once.
 void AgentCore::ChooseRole(BootTime now, Effects* out) {
-  const bool by_port = config_.serves() == v1::NodeConfig::SERVES_IF_LOCAL;
   const bool serves = config_.single_node() || config_.serves() == v1::NodeConfig::SERVES_YES;
-  BeginRole(now, serves || (by_port && memory_.served()), out);
+  BeginRole(now, serves || (MayServe(config_) && memory_.served()), out);
 }
 
 // Each attempt looks the primary's name up, so a name that changes, or resolves late, leads here in the end. While
 // the primary's agent alone is being replaced, its host keeps the port.
-void AgentCore::OnPortFree(BootTime, Effects* out) {
-  const bool may_serve = config_.serves() == v1::NodeConfig::SERVES_IF_LOCAL && !memory_.served();
+void AgentCore::OnUnanswered(BootTime, bool is_here, bool port_is_free, Effects* out) {
   const bool leaves = finished_ || host_watch_.ending() || order_.has_exit();
-  if (may_serve && !leaves) out->push_back(ClaimPort{});
+  if (!MayServe(config_) || memory_.served() || leaves || is_candidate_) return;
+  owns_address_ = is_here;
+  // A node that has followed a coordinator knows that the address leads elsewhere.
+  const bool may_be_meant = config_.serves() == v1::NodeConfig::SERVES_IF_REACHED && !IsSet(memory_.epoch());
+  if (is_here ? port_is_free : may_be_meant) out->push_back(ClaimPort{});
 }
 
 // The process that gets the port is the primary; the others on this machine are its members. If the port cannot be
 // had for another reason, this is the primary, and each Connect tries again.
 void AgentCore::OnPortClaimed(BootTime now, bool used_by_other, Effects* out) {
   if (finished_ || used_by_other) return;
+  if (owns_address_) return Serve(now, out);
+  is_candidate_ = true;
+  Say(Severity::kInfo,
+      absl::StrCat(config_.primary().host(),
+                   " is no address of this machine, and no primary answers there; this node, node 0, serves if "
+                   "that address leads to it all the same (NAT, a load balancer)"),
+      out);
+}
+
+void AgentCore::OnReached(BootTime now, Effects* out) {
+  if (!finished_ && is_candidate_) Serve(now, out);
+}
+
+void AgentCore::Serve(BootTime now, Effects* out) {
+  is_candidate_ = false;
   memory_.set_served(true);
+  link_.Down("", now);
   out->push_back(TakeRole{.serves = true, .was_in_job = link_.ever_up()});
-  link_.TryAt(now);
   WatchCoordinator(now, out);
   TellHost(now, out);
+}
+
+void AgentCore::WithdrawCandidate(Effects* out) {
+  if (std::exchange(is_candidate_, false)) out->push_back(FreePort{});
 }
 
 void AgentCore::BeginRole(BootTime now, bool serves, Effects* out) {
@@ -303,6 +329,10 @@ void AgentCore::OnNotice(BootTime now, const std::string& why, Effects* out) {
 
 void AgentCore::OnTick(BootTime now, Effects* out) {
   if (finished_ || !configured_) return;
+  // A job that may begin with one node does, whether or not the address leads here.
+  const BootTime joined = FromBootNanos(memory_.joined_boot_ns());
+  const bool is_alone = is_candidate_ && config_.min_nodes() == 1 && !link_.up();
+  if (is_alone && now >= joined + absl::Milliseconds(config_.last_call_ms())) Serve(now, out);
   const absl::Duration counted = std::min(now - last_tick_, kMaxCountedSilence);
   last_tick_ = now;
   link_.CountSilence(counted);

@@ -39,6 +39,7 @@ inline constexpr absl::Duration kLinger = absl::Milliseconds(250);  // of the pr
 
 // Listen on the primary's port, which only one process of this machine can do. Answered by OnPortClaimed.
 struct ClaimPort {};
+struct FreePort {};  // listen no more
 // Prepare the session to the coordinator, which is in this process if it serves. Comes before the first Connect,
 // and once more when a member becomes the primary.
 struct TakeRole {
@@ -69,9 +70,12 @@ struct ExitAgent {
   std::string reason;
   bool at_once = false;  // like a kill: no message is waited for
 };
-using Effect = std::variant<ClaimPort, TakeRole, SendToCoordinator, SendToHost, Connect, Disconnect, EndHost, Probe,
-                            ExitAgent, Note>;
+using Effect = std::variant<ClaimPort, FreePort, TakeRole, SendToCoordinator, SendToHost, Connect, Disconnect,
+                            EndHost, Probe, ExitAgent, Note>;
 using Effects = std::vector<Effect>;
+
+// Whether a node finds out by itself that it is the primary.
+bool MayServe(const v1::NodeConfig& config);
 
 // "the coordinator" where it stands alone, else "the primary": what people call it in messages.
 const char* TitleOfCoordinator(const v1::NodeConfig& config);
@@ -87,9 +91,12 @@ class AgentCore {
 
   // The first status brings the configuration and the memory of the previous agent, and with them the role.
   void OnHostStatus(BootTime now, const v1::HostStatus& status, Effects* out);
-  // After an OnDisconnected: the attempt has led to an address of this machine, and nobody listens there.
-  void OnPortFree(BootTime now, Effects* out);
+  // After an OnDisconnected of an attempt that has reached no coordinator. is_here: it has led to an address of
+  // this machine; port_is_free: and nobody listens there.
+  void OnUnanswered(BootTime now, bool is_here, bool port_is_free, Effects* out);
   void OnPortClaimed(BootTime now, bool used_by_other, Effects* out);
+  // The coordinator in this process, which listens, has let a node in.
+  void OnReached(BootTime now, Effects* out);
   // The link to the host closed. Before this agent has a role, it exits: it has started nothing. If the host died,
   // its pidfd fires within moments, before or after. If the host lives, a newer agent has taken over.
   void OnHostLinkClosed(BootTime now, Effects* out);
@@ -130,6 +137,8 @@ class AgentCore {
   // agent_core.cc: events, and the host's directive.
   void ChooseRole(BootTime now, Effects* out);
   void BeginRole(BootTime now, bool serves, Effects* out);
+  void Serve(BootTime now, Effects* out);  // a member becomes the primary
+  void WithdrawCandidate(Effects* out);
   void UseHostStatus(BootTime now, Effects* out);
   bool IsNewer(const v1::Directive& directive) const;
   void OnOtherProtocol(BootTime now, uint32_t protocol, Effects* out);
@@ -176,6 +185,8 @@ class AgentCore {
   std::string Digest(v1::AgentStatus status) const;
 
   bool configured_ = false;
+  bool owns_address_ = false;  // as the newest attempt has shown, the primary's address is this machine's
+  bool is_candidate_ = false;  // listens, and serves once the primary's address has led somebody here
   bool finished_ = false;
   v1::NodeConfig config_;
   v1::HostStatus host_;  // the newest

@@ -56,6 +56,7 @@ void AgentCore::OnDirective(BootTime now, const v1::Directive& directive, Effect
   if (directive.has_refused()) return OnRefused(now, directive.refused(), out);
   if (directive.protocol() != kProtocol) return OnOtherProtocol(now, directive.protocol(), out);
   if (!IsNewer(directive)) return;
+  WithdrawCandidate(out);
   if (link_.TakeReturn() && !config_.single_node() && link_lines_.Take(now)) {
     Say(Severity::kInfo,
         absl::StrCat("agent ", host_.agent_number(), " has reconnected to the coordinator at ",

@@ -42,6 +42,8 @@ v1::AgentStatus AgentCore::MakeStatus(BootTime now) const {
   *status.mutable_whereabouts() = config_.whereabouts();
   status.set_role(config_.role());
   if (config_.has_place()) status.set_place(config_.place());
+  status.set_place_is_hint(config_.place_is_hint());
+  status.set_host_has_ended(host_watch_.ending());
   status.set_at_primary(memory_.served());
   status.set_min_nodes(config_.min_nodes());
   status.set_max_nodes(config_.max_nodes());

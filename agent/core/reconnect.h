@@ -78,8 +78,7 @@ class CoordinatorLink {
   void Connecting(BootTime now);
   void Up(BootTime now);
   void Down(std::string why, BootTime retry_at);
-  void TryAt(BootTime when) { connect_at_ = when; }  // while it is down
-  void Heard(BootTime now);                          // a directive
+  void Heard(BootTime now);  // a directive
   // That the newest attempt, whose end Down() was told, was refused. True: refusals begin with this one.
   bool NoteRefused(BootTime now);
   // Running time of this process, so that a process that was stopped itself does not give up.

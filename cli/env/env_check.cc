@@ -83,7 +83,13 @@ class Checker {
     return absl::StrCat(plan_.config.coordinator_alone() ? "coordinator's " : "primary's ", what);
   }
 
-  bool Serves() const { return plan_.config.serves() == v1::NodeConfig::SERVES_YES; }
+  bool Serves() const {
+    const v1::NodeConfig::Serves serves = plan_.config.serves();
+    if (serves == v1::NodeConfig::SERVES_YES || serves == v1::NodeConfig::SERVES_NO) {
+      return serves == v1::NodeConfig::SERVES_YES;
+    }
+    return probe_.is_own_address(plan_.config.primary().host());
+  }
 
   void Primary() {
     const std::string host = plan_.config.primary().host();

@@ -52,8 +52,9 @@ const std::vector<OptionSpec>& RunOptions() {
        "Default: all nodes that the platform names, else 1.",
        Into(&MembershipSettings::nnodes, Limited(ParseNodeRange, FromTo(kNodeCounts)))},
       {"node-rank", "RANK", kMembership, kPet,
-       "Rank of this node, from 0; node 0 is the primary. With neither --master-addr nor --rdzv-endpoint all "
-       "nodes are assumed to be on this machine, as under torchrun. Default: from the platform.",
+       "Rank of this node, from 0; node 0 is the primary, unless another node has the address of --rdzv-endpoint. "
+       "With neither --master-addr nor --rdzv-endpoint all nodes are assumed to be on this machine, as under "
+       "torchrun. Default: from the platform.",
        Into(&MembershipSettings::node_rank, Integer(kNodeRanks))},
       {"master-addr", "HOST", kMembership, kPet | kMayBeEmpty,
        "Address of the primary, to which all nodes connect. Default: from the platform.",
@@ -372,7 +373,8 @@ const std::vector<OptionSpec>& RunOptions() {
        "Bind each worker to the CPUs near its GPU. Default: no binding.",
        Into(&WorkerSettings::numa_binding, ParseNumaBinding)},
       {"rdzv-backend", "NAME", kTorchrun, kPet,
-       "Rendezvous backend: static, c10d, etcd or etcd-v2, without effect; muster has one rendezvous of its own.",
+       "Rendezvous backend: static, c10d, etcd or etcd-v2; muster has one rendezvous of its own. Under the name "
+       "torchrun any but static makes --node-rank a hint.",
        Into(&TorchrunSettings::rdzv_backend, ParseBackend)},
       {"rdzv-conf", "K=V,...", kTorchrun, kPet | kMayBeEmpty,
        "Rendezvous settings: only join_timeout (timeout), last_call_timeout and is_host take effect.",

@@ -241,11 +241,21 @@ void NoteOptionsWithoutEffect(Settings* s) {
   for (const auto* filters : {&s->output.stdout_filters, &s->output.stderr_filters}) {
     if (*filters && !s->output.tee) s->warnings.push_back((*filters)->source + ": has no effect without --tee");
   }
+}
+
+// torchrun gives ranks itself unless its backend is static, so the ranks of such a command line may all be equal.
+void ReadBackend(bool as_torchrun, Settings* s) {
   const Given<std::string>& backend = s->torchrun.rdzv_backend;
-  if (backend && backend->value != "static") {
-    s->notes.push_back(absl::StrCat(backend->source, " ", backend->value,
-                                    ": has no effect; the nodes meet at the primary by muster's own protocol"));
-  }
+  if (!backend || backend->value == "static") return;
+  s->notes.push_back(absl::StrCat(backend->source, " ", backend->value,
+                                  ": the nodes meet at the primary by muster's own protocol"));
+  Given<int>& rank = s->membership.node_rank;
+  s->membership.rank_is_hint = as_torchrun;
+  if (!as_torchrun || !rank) return;
+  s->notes.push_back(absl::StrCat(ShownWithValue(rank->source, rank->text), ": only a hint with ", backend->source,
+                                  " ", backend->value, ", as under torchrun"));
+  const bool is_possible = !s->membership.nnodes || rank->value < s->membership.nnodes->value.max;
+  if (!is_possible) rank.reset();
 }
 
 }  // namespace
@@ -272,6 +282,7 @@ absl::StatusOr<Settings> ReadSettings(const CommandLine& command_line, const Env
     if (given) RETURN_IF_ERROR(ReadInto(spec, *given, &s));
   }
   NoteOptionsWithoutEffect(&s);
+  ReadBackend(command_line.as_torchrun, &s);
   if (s.torchrun.rdzv_conf) RETURN_IF_ERROR(ConfReader(*s.torchrun.rdzv_conf, &s).Run());
   RETURN_IF_ERROR(CheckProgram(s.program));
   RETURN_IF_ERROR(CheckMembership(command_line, s.membership));

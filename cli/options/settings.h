@@ -65,6 +65,7 @@ struct MembershipSettings {
   bool as_torchrun = false;  // see CommandLine
   Given<std::string> local_addr;
   std::optional<bool> is_host;  // from --rdzv-conf: whether this node is the primary
+  bool rank_is_hint = false;    // --node-rank is, as under torchrun with the c10d backend
   bool nested = false;          // muster runs inside a worker of another launcher
 };
 

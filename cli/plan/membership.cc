@@ -103,6 +103,13 @@ void SetPrimaryBeside(const MembershipSettings& s, discovery::ClusterView* view)
   if (TraitsOf(view->source).is_numbered_pod && !s.rdzv_endpoint && !s.master_port) view->primary_port = port;
 }
 
+// Which node is the primary, if all know their ranks. An endpoint names it by its address; if no node has that, it
+// is node 0, to which the address may lead.
+v1::NodeConfig::Serves ServesWithRank(const MembershipSettings& s, int rank) {
+  if (s.rdzv_endpoint) return rank == 0 ? v1::NodeConfig::SERVES_IF_REACHED : v1::NodeConfig::SERVES_IF_LOCAL;
+  return rank == 0 ? v1::NodeConfig::SERVES_YES : v1::NodeConfig::SERVES_NO;
+}
+
 // A job of several nodes whose primary or coordinator is given by options.
 Membership FromOptions(const MembershipSettings& s) {
   Membership m;
@@ -125,7 +132,8 @@ Membership FromOptions(const MembershipSettings& s) {
     m.serves = v1::NodeConfig::SERVES_NO;
   } else if (s.node_rank) {
     view.node_rank = s.node_rank->value;
-    m.serves = view.node_rank == 0 ? v1::NodeConfig::SERVES_YES : v1::NodeConfig::SERVES_NO;
+    m.serves = ServesWithRank(s, view.node_rank);
+    m.rank_is_hint = s.rank_is_hint;
   } else {
     // torchrun assumes rank 0 if none is given; only the node that has the primary's address serves.
     view.node_rank = s.rdzv_endpoint ? -1 : 0;
@@ -177,7 +185,7 @@ absl::StatusOr<Membership> FromPlatform(const MembershipSettings& s, discovery::
   }
   if (s.master_port) m.view.primary_port = s.master_port->value;
   m.single_node = m.view.nnodes == 1 && m.view.role == discovery::NodeRole::kTrainer && !m.view.may_have_aux;
-  m.serves = m.view.node_rank == 0 ? v1::NodeConfig::SERVES_YES : v1::NodeConfig::SERVES_NO;
+  m.serves = ServesWithRank(s, m.view.node_rank);
   if (s.coordinator) {
     m.view.primary_host = s.coordinator->value.host;
     m.view.primary_port = *s.coordinator->value.port;

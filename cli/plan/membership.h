@@ -14,6 +14,7 @@ struct Membership {
   int min_nodes = 1;
   int max_nodes = 1;
   v1::NodeConfig::Serves serves = v1::NodeConfig::SERVES_YES;
+  bool rank_is_hint = false;
   std::string nodes_source = "default";  // origin of the number of nodes
   std::string ignored_sources;           // log line that names platforms found here but not read; empty: none
   std::string platform;                  // platform of this machine, whether read or not; empty: unknown

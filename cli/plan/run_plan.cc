@@ -191,6 +191,7 @@ class Planner {
     config_->set_run_id(plan_->view.run_id);
     config_->set_role(trainer ? v1::ROLE_TRAINER : v1::ROLE_OBSERVER);
     if (trainer && view.node_rank >= 0) config_->set_place(view.node_rank);
+    config_->set_place_is_hint(config_->has_place() && membership_.rank_is_hint);
     for (const std::string& node : view.nodes) config_->add_place_names(node);
     config_->set_min_nodes(membership_.min_nodes);
     config_->set_max_nodes(membership_.max_nodes);

@@ -2,6 +2,7 @@
 #include "rendezvous/core/coordinator.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -25,6 +26,11 @@ bool Coordinator::finished() const {
 // ---- events -------------------------------------------------------------------------------------------------
 
 void Coordinator::OnStatus(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out) {
+  if (job_.hosts.IsVoidHint(status)) {
+    v1::AgentStatus without_place = status;
+    without_place.clear_place();
+    return OnStatus(now, stream, without_place, out);
+  }
   NoticeLateness(now);
   if (!Admit(now, stream, status, out)) return;
   const bool news = IsNews(stream, status);
@@ -117,8 +123,32 @@ void Coordinator::OnClosed(BootTime now, StreamId stream, Effects* out) {
 void Coordinator::OnTick(BootTime now, Effects* out) {
   NoticeLateness(now);
   announcements_.OnLeaseCheck(job_, out);
+  DealRanksAnew(out);
   DecideAndPush(now, out);
   announcements_.OnTick(now, job_, out);
+}
+
+// The usual batch line expands $SLURM_NODEID before srun starts the nodes, so that all of them claim rank 0.
+void Coordinator::DealRanksAnew(Effects* out) {
+  struct Claim {
+    std::string first;
+    int count = 0;
+  };
+  std::map<std::string, Claim> claims;
+  for (const Hosts::Rivalry& rivalry : job_.hosts.Rivalries()) {
+    if (!rivalry.other->status.place_is_hint()) continue;
+    Claim& claim = claims[rivalry.holder->status.host_id()];
+    if (claim.count++ == 0) claim.first = DescribeRivalry(job_, rivalry);
+    job_.hosts.VoidHint(rivalry.other->status.host_id());
+  }
+  for (const auto& [holder, claim] : claims) {
+    const std::string more = claim.count == 1 ? "" : absl::StrCat(", and so do ", claim.count - 1, " more");
+    Say(Severity::kWarning,
+        absl::StrCat(claim.first, more,
+                     "; with this --rdzv-backend --node-rank is a hint, and all but the first one get other "
+                     "ranks"),
+        out);
+  }
 }
 
 void Coordinator::OnTurnedAway(BootTime now, const std::string& address, const std::string& reason, Effects* out) {

@@ -72,6 +72,7 @@ class Coordinator {
 
   // learning.cc: what a status changes in the Job.
   void Learn(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out);
+  void DealRanksAnew(Effects* out);
   void LearnUse(BootTime now, bool was_unusable, Host& host, Effects* out);
   void LearnTimes(BootTime now, const v1::AgentStatus& status, Host& host);
   void LearnRounds(BootTime now, Host& host, Effects* out);

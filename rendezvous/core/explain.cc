@@ -232,9 +232,14 @@ std::string DescribeStart(const Job& job, const std::string& why) {
                       ToString(round.master()), " (", why, ")");
 }
 
-std::string WhyPlaceIsTaken(const Job& job, const Host& host, const Host& holder) {
+std::string WhyPlaceIsTaken(BootTime now, const Job& job, const Host& host, const Host& holder) {
   const bool is_alive = job.hosts.RivalOf(host) != nullptr;
   const std::string& where = holder.status.hostname();
+  const bool is_open = holder.IsAttached() && now < host.attached_at + kRivalAfter + kMinBeat;
+  if (!is_alive && is_open) {
+    return absl::StrCat("another process on ", where, " has already joined as node ", host.status.place(),
+                        "; finding out whether it is still alive");
+  }
   if (is_alive) {
     return absl::StrCat("another process on ", where, " has already joined as node ", host.status.place(),
                         " and is running; unless this one is meant to stand by for it, check --node-rank here and "

@@ -40,7 +40,7 @@ std::string WhyItCannotStart(const Job& job, const v1::AgentStatus& status);
 
 // A round's beginning, and the order for a node that has no part in it.
 std::string DescribeStart(const Job& job, const std::string& why);
-std::string WhyPlaceIsTaken(const Job& job, const Host& host, const Host& holder);
+std::string WhyPlaceIsTaken(BootTime now, const Job& job, const Host& host, const Host& holder);
 std::string WhyExcluded(const Job& job);
 
 // How nodes of a round were lost.

@@ -77,6 +77,7 @@ struct Host {
   bool was_ready = false;                       // has been READY at this coordinator at least once
   BootTime lease_until = absl::InfinitePast();  // its workers may run until then, by the coordinator's clock
   int seat = -1;
+  bool hint_is_void = false;  // it has claimed the place of a live node, as a hint
   Exchange exchange;
   Part part;
   bool in_farewell_audience = false;            // receives this coordinator's farewell, is counted in its known_to

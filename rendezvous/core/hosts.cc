@@ -102,7 +102,7 @@ const Host* Hosts::RivalOf(const Host& host) const {
   if (!host.IsAttached() || !host.status.has_place() || !host.IsTrainer()) return nullptr;
   const Host* const holder = HolderOf(host.status.place());
   if (holder == nullptr || holder == &host || !holder->IsAttached()) return nullptr;
-  if (holder->IsLeaving() || holder->IsUnusable()) return nullptr;
+  if (holder->IsLeaving() || holder->IsUnusable() || holder->status.host_has_ended()) return nullptr;
   return holder->last_status_at >= host.attached_at + kRivalAfter ? holder : nullptr;
 }
 
@@ -115,6 +115,20 @@ std::vector<Hosts::Rivalry> Hosts::Rivalries() const {
     if (holder != nullptr) rivalries.push_back({holder, other});
   }
   return rivalries;
+}
+
+bool Hosts::IsVoidHint(const v1::AgentStatus& status) const {
+  if (!status.place_is_hint() || !status.has_place()) return false;
+  const Host* const known = Find(status.host_id());
+  if (known != nullptr && known->hint_is_void) return true;
+  return status.last().has_node_rank() && status.last().seat() != status.place();
+}
+
+void Hosts::VoidHint(const std::string& id) {
+  Host& host = hosts_[id];
+  GiveUpPlace(host.status.place(), id);
+  host.status.clear_place();
+  host.hint_is_void = true;
 }
 
 // ---- StartedLast --------------------------------------------------------------------------------------------

@@ -56,6 +56,10 @@ class Hosts {
   // The live host that holds this host's place; nullptr: none.
   const Host* RivalOf(const Host& host) const;
   std::vector<Rivalry> Rivalries() const;
+  // Whether this status claims a place by a hint that does not count: a live node has that place, or this node has
+  // had another seat, under a coordinator before this one.
+  bool IsVoidHint(const v1::AgentStatus& status) const;
+  void VoidHint(const std::string& id);  // this host has no place from now on
   // Places whose nodes have attached here at least once.
   const std::set<int>& places_seen() const { return places_seen_; }
 

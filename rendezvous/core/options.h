@@ -96,7 +96,7 @@ struct CoordinatorOptions {
   int max_nodes = 1;
   int node_unit = 1;                     // the size of a round is a multiple of this; so are MIN and MAX
   std::vector<std::string> place_names;  // addresses by place; empty: places have no names
-  bool in_agent = false;  // runs inside the primary's agent, whose own host attaches to it
+  bool in_agent = false;                 // runs inside the primary's agent, whose own host attaches to it
   int max_restarts = 0;
   int max_node_losses = 10;  // within the window
   absl::Duration node_loss_window = absl::Hours(1);

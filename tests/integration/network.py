@@ -7,6 +7,29 @@ import subprocess
 NETNS_FILES = pathlib.Path("/etc/netns")
 NOWHERE = "02:00:00:00:00:01"  # a station that does not exist
 
+# Forwards each connection from one address and port to another.
+FORWARDER = """
+import socket, sys, threading
+def copy(source, target):
+    try:
+        while data := source.recv(4096):
+            target.sendall(data)
+    except OSError:
+        pass
+    target.close()
+with socket.create_server((sys.argv[1], int(sys.argv[2]))) as server:
+    print("ready", flush=True)
+    while True:
+        one, _ = server.accept()
+        try:
+            other = socket.create_connection((sys.argv[3], int(sys.argv[2])))
+        except OSError:
+            one.close()
+            continue
+        for pair in ((one, other), (other, one)):
+            threading.Thread(target=copy, args=pair, daemon=True).start()
+"""
+
 
 def ip(*arguments):
     subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True)

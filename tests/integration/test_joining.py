@@ -8,28 +8,9 @@ import unittest
 
 import cluster
 from cluster import ClusterTest, Node, wait_until
-from network import Network, can_make_namespaces
+from network import FORWARDER, Network, can_make_namespaces
 
 PORT = 2222
-
-# Forwards each connection from one address and port to another.
-FORWARDER = """
-import socket, sys, threading
-def copy(source, target):
-    try:
-        while data := source.recv(4096):
-            target.sendall(data)
-    except OSError:
-        pass
-    target.close()
-with socket.create_server((sys.argv[1], int(sys.argv[2]))) as server:
-    print("ready", flush=True)
-    while True:
-        one, _ = server.accept()
-        other = socket.create_connection((sys.argv[3], int(sys.argv[2])))
-        for pair in ((one, other), (other, one)):
-            threading.Thread(target=copy, args=pair, daemon=True).start()
-"""
 
 
 class Late(ClusterTest):

@@ -7,7 +7,7 @@ import unittest
 
 import cluster
 from cluster import ClusterTest, kill, stop, wait_until
-from network import NETNS_FILES, Network, can_make_namespaces
+from network import FORWARDER, NETNS_FILES, Network, can_make_namespaces
 
 PORT = 2222
 
@@ -143,6 +143,36 @@ class NameServers(InNamespaces):
         self.assertEqual(69, done.returncode, done.stdout + done.stderr)
         self.assertIn("no name server answers", done.stdout)
         self.assertNotEqual(b"", asked.read_bytes())
+
+
+class Endpoint(InNamespaces):
+    """The endpoint is not node 0's address."""
+
+    def endpoint(self, place):
+        return ["--nnodes", "2", "--rdzv-endpoint", f"{Network.address(place)}:{PORT}", "--rdzv-id", "elsewhere"]
+
+    def check(self, job, node_ranks):
+        for place, rank in enumerate(node_ranks):
+            job.start(place, options=["--node-rank", str(rank)])
+        starts = job.wait_for_round(0)
+        job.open_gate()
+        self.assertEqual({0: 0, 1: 0}, job.exit_codes())
+        return [starts[rank]["place"] for rank in range(4)]
+
+    def test_the_owner_of_the_endpoint_serves(self):
+        job = self.job(nodes=2, options=self.endpoint(1))
+        self.assertEqual([0, 0, 1, 1], self.check(job, (0, 1)))
+
+    def test_node_0_serves_behind_a_load_balancer(self):
+        job = self.job(nodes=2, reduction_server=True, options=self.endpoint(2))
+        forwarder = subprocess.Popen([*self.network.prefix(2), sys.executable, "-c", FORWARDER, Network.address(2),
+                                      str(PORT), Network.address(0)], stdout=subprocess.PIPE,
+                                     env={**os.environ, cluster.TOKEN: job.token})
+        self.addCleanup(forwarder.stdout.close)
+        job.after_end.append(forwarder.wait)
+        self.assertEqual(b"ready\n", forwarder.stdout.readline())
+        self.assertEqual([0, 0, 1, 1], self.check(job, (0, 1)))
+        self.assertTrue(job.nodes[0].said("is no address of this machine"))
 
 
 class WithoutRanks(InNamespaces):

@@ -37,6 +37,22 @@ class TorchrunLines(unittest.TestCase):
                 self.assertEqual([0, 0], [node.exit_code() for node in nodes], nodes[0].err() + nodes[1].err())
                 self.assertEqual(["1 1 of 2\n", "0 0 of 2\n"], [node.out() for node in nodes])
 
+    def test_one_rank_for_all_nodes_is_a_hint_to_torchrun(self):
+        link = str(self.folder / "torchrun")
+        os.symlink(cluster.BINARY, link)
+        line = ["--nnodes=3", "--node_rank=0", "--rdzv_backend=c10d", "--rdzv_id=77", self.endpoint(), "--no-python",
+                *SAY_RANKS]
+        nodes = [self.start(*line, program=link) for _ in range(3)]
+        self.assertEqual([0, 0, 0], [node.exit_code() for node in nodes], "".join(node.err() for node in nodes))
+        self.assertEqual([f"{rank} {rank} of 3\n" for rank in range(3)], sorted(node.out() for node in nodes))
+        self.assertTrue(any(node.said("both claim node 0, and so do 1 more; .*a hint") for node in nodes))
+
+    def test_one_rank_for_two_nodes_is_told_to_both(self):
+        line = ["run", "--nnodes=2", "--node-rank=0", "--rdzv-id=twice", self.endpoint(), "--no-python", "true"]
+        nodes = [self.start(*line) for _ in range(2)]
+        for node in nodes:
+            wait_until("its line", lambda node=node: node.said("both claim node 0|has already joined as node 0"))
+
     def test_a_spare_exits_with_the_jobs_code(self):
         for code in (0, 5):
             with self.subTest(code):

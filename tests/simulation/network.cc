@@ -36,9 +36,7 @@ std::string DescribeOrder(const v1::Directive& d) {
   }
 }
 
-bool ServesItself(const AgentProcess& agent) {
-  return agent.core.configured() && agent.core.memory().served();
-}
+bool ServesItself(const AgentProcess& agent) { return agent.core.configured() && agent.core.memory().served(); }
 
 std::string Describe(const v1::DirectiveId& id) {
   return absl::StrCat(muster::ToString(id.epoch()), "#", id.seq());
@@ -84,7 +82,7 @@ void Network::Reach(AgentProcess* agent, uint64_t attempt, Machine* target, Micr
   execution_->DeliverAfter(delay, agent, [agent, attempt, near] {
     if (agent->attempt != attempt) return;
     agent->LoseConnection(attempt, "connection refused");
-    if (near) agent->Feed(&agent::AgentCore::OnPortFree);
+    agent->Feed(&agent::AgentCore::OnUnanswered, near, near);
   });
 }
 

@@ -73,8 +73,8 @@ class Spawner {
   // killed.
   absl::Status AdoptWorker(pid_t pid, int status_fd, const std::string& program, WorkerEvents events);
 
-  // Starts `muster ARGUMENTS` from this very binary with `link_fd` as descriptor 3 and more_fds as for a worker, in
-  // its own session. It outlives the host.
+  // Starts `muster ARGUMENTS` from this very binary with `link_fd` as descriptor 3 and more_fds as for a worker,
+  // in its own session. It outlives the host.
   absl::StatusOr<pid_t> SpawnAgent(const std::vector<std::string>& arguments, const EnvironmentMap& environment,
                                    int link_fd, const std::vector<int>& more_fds, AgentExited exited);
 

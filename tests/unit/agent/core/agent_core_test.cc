@@ -79,7 +79,7 @@ class RoleTest : public AgentCoreTest {
   // The primary's address is this machine's, and nobody listens there.
   void Refuse(AgentCore* agent) {
     agent->OnDisconnected(now_, "connection refused", 0, &effects_);
-    agent->OnPortFree(now_, &effects_);
+    agent->OnUnanswered(now_, true, true, &effects_);
   }
 
   bool AgentServesAgain(const v1::Memory& memory) {
@@ -125,6 +125,7 @@ TEST_F(RoleTest, ANameThatLeadsHereLateMakesThePrimary) {
   for (int i = 0; i < 5; ++i) {
     Forget();
     agent_.OnDisconnected(now_, "its name does not resolve", 0, &effects_);
+    agent_.OnUnanswered(now_, false, false, &effects_);
     now_ += absl::Seconds(1);
     agent_.OnTick(now_, &effects_);
     EXPECT_EQ(Took<Connect>().size(), 1u);
@@ -164,6 +165,78 @@ TEST_F(RoleTest, ANodeThatMustNotServeLeavesThePortAlone) {
   first_.mutable_config()->set_serves(v1::NodeConfig::SERVES_NO);
   agent_.OnHostStatus(now_, first_, &effects_);
   Refuse(&agent_);
+  EXPECT_TRUE(Took<ClaimPort>().empty());
+}
+
+// The address is that of a load balancer, say.
+class CandidateTest : public RoleTest {
+ protected:
+  CandidateTest() {
+    first_.mutable_config()->set_serves(v1::NodeConfig::SERVES_IF_REACHED);
+    first_.mutable_config()->set_min_nodes(2);
+    first_.mutable_config()->set_last_call_ms(30'000);
+    first_.mutable_memory()->set_joined_boot_ns(ToBootNanos(now_));
+  }
+  void Begin() {
+    agent_.OnHostStatus(now_, first_, &effects_);
+    agent_.OnDisconnected(now_, "connection refused", 0, &effects_);
+    agent_.OnUnanswered(now_, false, false, &effects_);
+    ASSERT_EQ(Took<ClaimPort>().size(), 1u);
+    agent_.OnPortClaimed(now_, false, &effects_);
+    Forget();
+  }
+  bool BeganToServe() { return Took<TakeRole>().size() == 1 && Took<TakeRole>()[0].serves; }
+};
+
+TEST_F(CandidateTest, NodeZeroServesOnceTheAddressLeadsToIt) {
+  Begin();
+  now_ += absl::Minutes(5);
+  agent_.OnTick(now_, &effects_);
+  EXPECT_TRUE(Took<TakeRole>().empty()) << "the address may be another node's";
+  agent_.OnReached(now_, &effects_);
+  EXPECT_TRUE(BeganToServe());
+  EXPECT_TRUE(agent_.memory().served());
+}
+
+// The agent itself is let in by its own coordinator.
+TEST_F(CandidateTest, AConnectionThatComesBackHereIsReplaced) {
+  Begin();
+  agent_.OnConnected(now_, "10.0.0.2", &effects_);
+  Forget();
+  agent_.OnReached(now_, &effects_);
+  EXPECT_TRUE(BeganToServe());
+  EXPECT_EQ(Took<Connect>().size(), 1u);
+}
+
+TEST_F(CandidateTest, AnotherPrimaryThatAnswersIsFollowed) {
+  Begin();
+  agent_.OnConnected(now_, "10.0.0.2", &effects_);
+  agent_.OnDirective(now_, Directive(1), &effects_);
+  EXPECT_EQ(Took<FreePort>().size(), 1u);
+  agent_.OnReached(now_, &effects_);
+  EXPECT_FALSE(agent_.memory().served());
+  Forget();
+  agent_.OnDisconnected(now_, "gone", 0, &effects_);
+  agent_.OnUnanswered(now_, false, false, &effects_);
+  EXPECT_TRUE(Took<ClaimPort>().empty()) << "it will be back there";
+}
+
+TEST_F(CandidateTest, AJobThatMayBeginAloneDoes) {
+  first_.mutable_config()->set_min_nodes(1);
+  Begin();
+  now_ += absl::Seconds(29);
+  agent_.OnTick(now_, &effects_);
+  EXPECT_TRUE(Took<TakeRole>().empty());
+  now_ += absl::Seconds(1);
+  agent_.OnTick(now_, &effects_);
+  EXPECT_TRUE(BeganToServe());
+}
+
+TEST_F(CandidateTest, AnotherNodeThanNodeZeroIsNoCandidate) {
+  first_.mutable_config()->set_serves(v1::NodeConfig::SERVES_IF_LOCAL);
+  agent_.OnHostStatus(now_, first_, &effects_);
+  agent_.OnDisconnected(now_, "connection refused", 0, &effects_);
+  agent_.OnUnanswered(now_, false, false, &effects_);
   EXPECT_TRUE(Took<ClaimPort>().empty());
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "base/status_macros.h"
 #include "cli/options/exit_codes.h"
 #include "tests/unit/cli/plan/plan_fixture.h"
@@ -252,6 +253,44 @@ TEST(PlanTest, TheOwnerOfTheEndpointServes) {
   EXPECT_EQ(plan.config.primary().host(), "fd00::1");
   EXPECT_EQ(plan.config.primary().port(), 29400u);
   EXPECT_EQ(plan.config.run_id(), "j");
+}
+
+// Which node serves, and what its rank counts, where an endpoint is given.
+TEST(PlanTest, AnEndpointsOwnerServesWhateverTheRanks) {
+  const v1::NodeConfig::Serves owner = v1::NodeConfig::SERVES_IF_LOCAL,
+                               or_reached = v1::NodeConfig::SERVES_IF_REACHED, yes = v1::NodeConfig::SERVES_YES,
+                               no = v1::NodeConfig::SERVES_NO;
+  const struct {
+    const char* words;
+    bool as_torchrun;
+    v1::NodeConfig::Serves serves;
+    int place;  // -1: none
+    bool is_hint;
+  } cases[] = {
+      {"", false, owner, -1, false},
+      {"--node-rank 0", false, or_reached, 0, false},
+      {"--node-rank 1", false, owner, 1, false},
+      {"--node-rank 1 --rdzv-backend c10d", false, owner, 1, false},
+      {"--node-rank 1 --rdzv-backend static", true, owner, 1, false},
+      {"--node-rank 0 --rdzv-backend c10d", true, or_reached, 0, true},
+      {"--node-rank 1 --rdzv-backend c10d", true, owner, 1, true},
+      {"--node-rank 7 --rdzv-backend c10d", true, owner, -1, false},  // no rank of two nodes
+      {"--node-rank 1 --rdzv-backend c10d --rdzv-conf is_host=true", true, yes, 1, true},
+      {"--node-rank 0 --rdzv-backend c10d --rdzv-conf is_host=false", true, no, 0, true},
+  };
+  for (const auto& one : cases) {
+    SCOPED_TRACE(one.words);
+    Words words = {"--nnodes", "2", "--rdzv-endpoint", "node0", "--rdzv-id", "j"};
+    for (const auto word : absl::StrSplit(one.words, ' ', absl::SkipEmpty())) words.emplace_back(word);
+    absl::StatusOr<CommandLine> line = ParseCommandLine(RunOptions(), words);
+    ASSERT_TRUE(line.ok()) << line.status();
+    line->as_torchrun = one.as_torchrun;
+    const absl::StatusOr<RunPlan> plan = Plan(*line, {}, MachineWith(0));
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    EXPECT_EQ(plan->config.serves(), one.serves);
+    EXPECT_EQ(plan->config.has_place() ? plan->config.place() : -1, one.place);
+    EXPECT_EQ(plan->config.place_is_hint(), one.is_hint);
+  }
 }
 
 TEST(PlanTest, SourcesOfSettingsHaveAnOrder) {

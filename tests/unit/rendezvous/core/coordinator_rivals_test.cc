@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
+#include <vector>
 
 #include "rendezvous/core/coordinator.h"
 #include "tests/unit/rendezvous/core/coordinator_cluster.h"
@@ -52,6 +54,70 @@ TEST(CoordinatorRivals, TwoOfOneMachineAreToldApartFromTwoMachines) {
   c.At("again").status.set_hostname("b");
   c.Pass(absl::Seconds(3), {"a", "b", "again"});
   EXPECT_EQ(c.Said("two processes on b both claim node 1"), 1);
+}
+
+// All nodes of a batch job claim rank 0, under the name torchrun with the c10d backend.
+TEST(CoordinatorRivals, ARankThatIsAHintIsDealtAnew) {
+  enum class Holder { kLives, kIsSilent, kHasEnded, kLeaves };
+  const struct {
+    const char* what;
+    bool hint;
+    bool one_machine;
+    Holder holder;
+    bool dealt;
+  } cases[] = {
+      {"two machines", true, false, Holder::kLives, true},
+      {"two processes of one machine", true, true, Holder::kLives, true},
+      {"the rank is an order", false, false, Holder::kLives, false},
+      {"the replacement of a silent node", true, false, Holder::kIsSilent, false},
+      {"the same machine is back, and the agent of before ends the rest", true, true, Holder::kHasEnded, false},
+      {"the replacement of a node that leaves", true, false, Holder::kLeaves, false},
+  };
+  for (const auto& one : cases) {
+    SCOPED_TRACE(one.what);
+    Cluster c(Fixed(2));
+    for (const char* name : {"b", "again"}) c.At(name).status.set_place_is_hint(one.hint);
+    c.Join("b", 0);
+    if (!one.one_machine) *c.At("again").status.mutable_whereabouts() = v1::Whereabouts();
+    c.Join("again", 0);
+    c.At("b").status.set_host_has_ended(one.holder == Holder::kHasEnded);
+    if (one.holder == Holder::kLeaves) c.At("b").status.set_phase(v1::PHASE_LEAVING);
+    const bool silent = one.holder == Holder::kIsSilent;
+    // The coordinator, which has no host of its own, waits for a lease before a first round of nodes without
+    // places.
+    c.Pass(absl::Seconds(14), silent ? std::vector<std::string>{"again"} : std::vector<std::string>{"b", "again"});
+    EXPECT_EQ(c.Said("both claim node 0; with this --rdzv-backend --node-rank is a hint"), one.dealt ? 1 : 0);
+    EXPECT_EQ(c.Told("b").run().node_count(), one.dealt ? 2 : 0);
+    EXPECT_EQ(c.Told("again").run().node_rank(), one.dealt ? 1 : 0);
+  }
+}
+
+TEST(CoordinatorRivals, AllNodesMayClaimOneRankByAHint) {
+  Cluster c(Fixed(4));
+  const std::vector<std::string> names = {"a", "b", "c", "d"};
+  for (const std::string& name : names) {
+    c.At(name).status.set_place_is_hint(true);
+    c.Join(name, 0);
+  }
+  c.Pass(absl::Seconds(14), names);
+  std::set<int> ranks;
+  for (const std::string& name : names) ranks.insert(c.Told(name).run().node_rank());
+  EXPECT_THAT(ranks, testing::ElementsAre(0, 1, 2, 3));
+  EXPECT_EQ(c.Said("a and b both claim node 0, and so do 2 more; with this"), 1);
+}
+
+// A coordinator without memory hears of the seat that the node has had.
+TEST(CoordinatorRivals, ANewCoordinatorDealsNoRankAnewTwice) {
+  Cluster c(Fixed(2));
+  v1::AgentStatus& dealt = c.At("b").status;
+  dealt.set_place_is_hint(true);
+  dealt.mutable_last()->mutable_id()->set_number(5);
+  dealt.mutable_last()->mutable_id()->mutable_epoch()->set_number(1);
+  dealt.mutable_last()->set_node_rank(1);
+  dealt.mutable_last()->set_node_count(2);
+  dealt.mutable_last()->set_seat(1);
+  c.Join("b", 0);
+  EXPECT_EQ(c.core().job().hosts.HolderOf(0), nullptr);
 }
 
 TEST(CoordinatorRefusals, TheFinalMessageNamesRefusedNodes) {
