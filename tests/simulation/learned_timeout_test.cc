@@ -20,6 +20,7 @@
 #include "agent/host/core/idle_clock.h"
 #include "base/picture/warm_up.h"
 #include "rendezvous/core/hang.h"
+#include "rendezvous/core/stall.h"
 
 namespace muster::simulation {
 namespace {
@@ -109,7 +110,7 @@ class SilentJob {
   BootTime now_ = began_;
   std::vector<host::IdleClock> clocks_ =
       std::vector<host::IdleClock>(2, host::IdleClock(kLeastLearned / kWarmUpSigns));
-  rendezvous::Hang hang_{std::nullopt, 0};
+  rendezvous::Hang hang_{rendezvous::StallJudge(std::nullopt), 0};
   bool accused_ = false;
   absl::Duration longest_ = absl::ZeroDuration();
 };
