@@ -312,7 +312,7 @@ void Invariants::OnSentence(const RoundKey& round) {
   hung_ = true;
 }
 
-void Invariants::OnStartFailure(const WorkerProcess& worker, int exit_code) {
+void Invariants::OnFailureWithoutExit(const WorkerProcess& worker, int exit_code) {
   rounds_[worker.round].failed = true;
   failure_codes_.insert(exit_code);
 }

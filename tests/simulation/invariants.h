@@ -71,7 +71,7 @@ class Invariants {
   void OnExempt(const WorkerProcess& worker);  // it executes on, but counts as ended
   // A rank of the round is to end because the round hangs. It counts as failed, also if nothing can end the rank.
   void OnSentence(const RoundKey& round);
-  void OnStartFailure(const WorkerProcess& worker, int exit_code);
+  void OnFailureWithoutExit(const WorkerProcess& worker, int exit_code);
   void OnSignal(const HostProcess& host, int signal);
   void OnSparedKilled(const WorkerProcess& training);
   void OnVerdictStored(const HostProcess& host, const v1::Verdict& verdict);

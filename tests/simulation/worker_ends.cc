@@ -79,6 +79,11 @@ void Workers::Die(WorkerProcess* worker, const host::Ending& ending, bool by_its
   checks_->invariants.OnDeath(*worker, ending, by_its_own_fault);
   if (by_its_own_fault && worker->parent == nullptr && !ending.ok())
     checks_->policies.OnFailure(*worker, ending.by_signal);  // at the time in its error file, if it wrote one
+  // What it wrote before it was ended counts: it had failed, and could not exit in time.
+  if (worker->parent == nullptr && worker->signalled && worker->word.at >= 0 && ending.by_signal) {
+    checks_->invariants.OnFailureWithoutExit(*worker, 1);
+    checks_->policies.OnFailure(*worker, false);
+  }
   if (worker->parent != nullptr && worker->parent->training == worker) OnTrainingDead(worker->parent);
   if (worker->parent != nullptr) return;
   worker->succeeded = by_its_own_fault && ending.ok();

@@ -58,7 +58,7 @@ void Workers::Spawn(HostProcess* host, const v1::Round& round) {
 void Workers::FailToStart(HostProcess* host, WorkerProcess* worker) {
   if (worker->dead) return;
   worker->dead = true;
-  checks_->invariants.OnStartFailure(*worker, 126);
+  checks_->invariants.OnFailureWithoutExit(*worker, 126);
   checks_->policies.OnFailure(*worker, false);
   execution_->DeliverAfter(kReapDelay, host, [host, worker] {
     if (std::find(host->workers.begin(), host->workers.end(), worker) == host->workers.end()) return;
@@ -72,7 +72,7 @@ Micros Workers::ExecDelay(WorkerProcess* worker) {
   }
   env_->scheduler().After(kStartLimitAtLeast, [this, worker] {
     if (worker->dead || worker->executing) return;
-    checks_->invariants.OnStartFailure(*worker, kExitFault);
+    checks_->invariants.OnFailureWithoutExit(*worker, kExitFault);
     checks_->policies.OnFailure(*worker, false);
   });
   return env_->prng().Between(kStartLimitAtLeast / 2, 2 * kStartLimitAtLeast);
