@@ -126,6 +126,7 @@ void Conduct::OnLine(const HostProcess& host, const Note& note) {
   const std::string_view event = note.subject.event;
   const BootTime now = host.machine->BootAt(env_->now());
   const auto promise = promised_.find(host.id());
+  if (event == events::kLeaseEnded) lease_ended_.insert(host.id());
   if (event == events::kLeaving) {
     OnPromise(host, note);
   } else if (promise == promised_.end()) {
@@ -133,7 +134,10 @@ void Conduct::OnLine(const HostProcess& host, const Note& note) {
   } else if (absl::StartsWith(note.text, "second request to stop")) {
     promised_.erase(promise);
   } else if (event == events::kLeaseEnded) {
-    if (IsAnswered(host)) Fail(11, absl::StrCat(host.id(), " is answered while it leaves, and its lease ends"));
+    // That of the primary needs the answers of another node, too.
+    const bool serves = host.agent != nullptr && host.agent->home != nullptr;
+    if (IsAnswered(host) && !serves)
+      Fail(11, absl::StrCat(host.id(), " is answered while it leaves, and its lease ends"));
     promised_.erase(promise);
   } else if (event == events::kWorkersKilled && now + kRounding < promise->second) {
     Fail(11, absl::StrCat(host.id(), " ends its workers ", absl::FormatDuration(promise->second - now),
@@ -155,7 +159,8 @@ void Conduct::OnPromise(const HostProcess& host, const Note& note) {
     const absl::Duration left = host.options.stop_before->deadline - host.machine->WallAt(env_->now());
     wanted = std::min(wanted, std::max(left - host::kDeadlineReserve, host::kLeastGrace));
   }
-  const bool stopped_itself = host.fate.agents_struck > 0 || host.split() || host.contact.stopped_itself;
+  const bool stopped_itself = host.fate.agents_struck > 0 || host.split() || host.contact.stopped_itself ||
+                              lease_ended_.contains(host.id());
   if (*time + kRounding >= wanted || stopped_itself) return;
   Fail(11, absl::StrCat(host.id(), " promises ", absl::FormatDuration(*time), " instead of ",
                         absl::FormatDuration(wanted)));

@@ -88,6 +88,7 @@ class Conduct {
   std::map<std::string, RoundKey> succeeded_;              // by host: its newest round reported as succeeded
   std::map<int, std::map<std::string, Micros>> attended_;  // by coordinator: when it heard from each host
   std::map<std::pair<int, std::string>, Claim> claims_;    // by coordinator and node
+  std::set<std::string> lease_ended_;                      // hosts that have stopped their workers for it
   std::map<std::string, BootTime> promised_;               // by host that leaves: no SIGKILL before
   std::set<std::tuple<int, std::string, RoundKey>> told_;  // the first RUN of a round to a node
 };

@@ -66,7 +66,7 @@ void Invariants::OnDirectiveSent(const CoordinatorHome& home, const HostProcess&
     return Fail(5, absl::StrCat(to.id(), " gets what no agent obeys: ", why));
   }
   if (directive.has_refused()) return CheckRefusal(to, directive.refused());  // it says nothing of the job
-  if (directive.has_verdict() || directive.has_release()) CheckIsOfThisJob(to);
+  if (directive.has_verdict() || directive.has_release()) CheckIsOfThisJob(home, to);
   CoordinatorRecord& record = coordinators_[home.id];
   const auto epoch = std::make_pair(directive.id().epoch().number(), directive.id().epoch().random());
   const auto before = std::make_pair(record.epoch_number, record.epoch_random);
@@ -87,7 +87,7 @@ void Invariants::OnDirectiveSent(const CoordinatorHome& home, const HostProcess&
         LookWhetherRunAgain(home);
       CheckVerdictTold(home, directive.verdict(), !record.announced);
       if (!record.announced && directive.verdict().exit_code() == 0) CheckConcludedSuccess(home);
-      record.announced = true;
+      if (!std::exchange(record.announced, true)) record.announced_at = env_->now();
       return;
     case v1::Directive::kRelease:  // before the verdict: of a leaving node
       if (record.announced && !record.released && to.alive && !to.fate.asked_to_leave) {
@@ -108,11 +108,13 @@ void Invariants::CheckRefusal(const HostProcess& to, const v1::Refused& refused)
 }
 
 // Invariant 12: a host that started after the verdict and has run nothing belongs to the next job of that run id.
-void Invariants::CheckIsOfThisJob(const HostProcess& to) {
+// A coordinator that has learned the verdict from a node cannot know how old it is.
+void Invariants::CheckIsOfThisJob(const CoordinatorHome& home, const HostProcess& to) {
   constexpr Micros kWay = 2 * kSecond;  // of a connection, and of a name that must be looked up first
   const bool ran_nothing = !IsSet(to.memory.last().id()) && !IsSet(to.memory.epoch());
-  if (!scenario_.job.run_id_may_repeat || !verdict_announced_ || !ran_nothing) return;
-  if (to.born > announced_at_ + kWay + scenario_.detours.name_lookup)
+  const CoordinatorRecord& coordinator = coordinators_[home.id];
+  if (!scenario_.job.run_id_may_repeat || !coordinator.announced || !ran_nothing) return;
+  if (to.born > coordinator.announced_at + kWay + scenario_.detours.name_lookup)
     Fail(12, absl::StrCat(to.id(), ", which started after the verdict, is given it"));
 }
 

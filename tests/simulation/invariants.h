@@ -115,6 +115,7 @@ class Invariants {
     uint64_t epoch_random = 0;
     RoundKey greatest;
     bool announced = false;  // the verdict
+    Micros announced_at = 0;
     bool released = false;
     // Results that this coordinator has heard from the nodes of its newest known round.
     void Know(const RoundKey& round);
@@ -142,7 +143,7 @@ class Invariants {
   void CheckSameVerdict(const std::string& where, const std::string& by, const v1::Verdict& verdict);
   void CheckRelease(const CoordinatorHome& home);
   void CheckRefusal(const HostProcess& to, const v1::Refused& refused);
-  void CheckIsOfThisJob(const HostProcess& to);
+  void CheckIsOfThisJob(const CoordinatorHome& home, const HostProcess& to);
   bool MayGoOnWithoutANode() const;
   bool TwoHaveTheNumberOf(const RoundKey& round) const;
   void BeginAgain();

@@ -100,7 +100,8 @@ BootTime LocalRound::KillMoment(BootTime now, const Stop& stop) const {
 
 std::optional<absl::Duration> LocalRound::GraceWith(BootTime now, const Stop& stop) const {
   if (!can_be_stopped() || killed()) return std::nullopt;
-  return KillMoment(now, stop) - now;
+  const absl::Duration grace = KillMoment(now, stop) - now;
+  return grace > absl::ZeroDuration() ? std::optional(grace) : std::nullopt;  // SIGKILL comes with the next tick
 }
 
 bool LocalRound::BeginStop(BootTime now, const Stop& stop, Effects* out) {
