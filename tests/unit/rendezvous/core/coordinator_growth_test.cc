@@ -96,7 +96,7 @@ TEST_F(CrashLoopTest, ALongRunEndsTheRow) {
   JoinAndRun();
   c_.Pass(kLongRound, {"a", "b", name_});
   Lose();
-  EXPECT_TRUE(c_.Told("a").has_verdict()) << "it is another loss, and only one is allowed";
+  EXPECT_TRUE(c_.core().verdict().has_value()) << "it is another loss, and only one is allowed";
 }
 
 TEST_F(CrashLoopTest, ANodeThatIsNeededIsNotHeldBack) {
