@@ -111,6 +111,7 @@ struct Node {
   pid_t pid = -1;  // -1: ended and reaped
   int exit_code = 0;
   BootTime respawn_at = absl::InfiniteFuture();
+  bool came_too_late = false;  // and was told to end: its exit code is not the job's
 
   bool IsOver() const { return pid < 0 && respawn_at == absl::InfiniteFuture(); }
 };
@@ -231,7 +232,7 @@ class LocalJob {
   bool WaitAndHandle() {
     std::array<pollfd, 2> polled = {pollfd{signal_fd_, POLLIN, 0}, pollfd{console_.event_fd(), POLLIN, 0}};
     int timeout_ms = -1;
-    BootTime due = std::min(kill_at_, abandon_at_);
+    BootTime due = std::min({kill_at_, abandon_at_, late_from_});
     for (const Node& node : nodes_) due = std::min(due, node.respawn_at);
     if (due < absl::InfiniteFuture()) {
       const absl::Duration left = std::max(due - EventLoop::Now(), absl::ZeroDuration());
@@ -251,6 +252,7 @@ class LocalJob {
     }
     Reap();
     Respawn();
+    EndThoseWhoCameTooLate();
     if (EventLoop::Now() >= kill_at_) {
       kill_at_ = absl::InfiniteFuture();
       SendAll(SIGKILL);
@@ -297,13 +299,27 @@ class LocalJob {
     GiveUpRespawns(signal == SIGINT ? kExitCancelled : kExitLeft);
   }
 
-  // exit_code: of the nodes that were about to be started again; 0: that of their end.
+  // exit_code: of the nodes that were about to be started again.
   void GiveUpRespawns(int exit_code) {
     for (Node& node : nodes_) {
       if (node.respawn_at == absl::InfiniteFuture()) continue;
       node.respawn_at = absl::InfiniteFuture();
-      if (exit_code != 0) node.exit_code = exit_code;
+      node.exit_code = exit_code;
       CloseIfOver(&node);
+    }
+  }
+
+  void EndThoseWhoCameTooLate() {
+    late_from_ = respawns_.LateFrom();
+    if (EventLoop::Now() < late_from_) return;
+    late_from_ = absl::InfiniteFuture();
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      Node& node = nodes_[i];
+      if (node.pid <= 0 || node.came_too_late || !respawns_.IsLate(static_cast<int>(i))) continue;
+      node.came_too_late = true;
+      std::fprintf(stderr,
+                   "muster local: the job has ended without node %zu, which was started again: ending it\n", i);
+      kill(node.pid, SIGTERM);
     }
   }
 
@@ -314,6 +330,7 @@ class LocalJob {
       if (node.pid <= 0 || waitpid(node.pid, &status, WNOHANG) != node.pid) continue;
       node.pid = -1;
       node.exit_code = WIFSIGNALED(status) ? kExitSignalBase + WTERMSIG(status) : WEXITSTATUS(status);
+      if (node.came_too_late) node.exit_code = respawns_.result();
       const BootTime now = EventLoop::Now();
       const auto delay = respawns_.OnEnd(now, static_cast<int>(i), status);
       if (delay) {
@@ -326,7 +343,7 @@ class LocalJob {
       }
       CloseIfOver(&node);
     }
-    if (respawns_.over()) GiveUpRespawns(0);
+    if (respawns_.over()) GiveUpRespawns(respawns_.result());
   }
 
   bool AnyAlive() const {
@@ -366,6 +383,7 @@ class LocalJob {
   BootTime asked_at_ = absl::InfinitePast();
   BootTime kill_at_ = absl::InfiniteFuture();
   BootTime abandon_at_ = absl::InfiniteFuture();
+  BootTime late_from_ = absl::InfiniteFuture();
 };
 
 }  // namespace
