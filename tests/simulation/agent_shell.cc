@@ -46,7 +46,13 @@ void AgentShell::Tick(AgentProcess* agent) {
 
 void AgentShell::CarryOut(AgentProcess* agent, const agent::Effect& effect) {
   if (std::holds_alternative<agent::ClaimPort>(effect)) {
-    return agent->Feed(&agent::AgentCore::OnPortClaimed, HolderOfPort(*agent).has_value());
+    const bool used = HolderOfPort(*agent).has_value();
+    if (!used) agent->machine->candidate = agent;
+    return agent->Feed(&agent::AgentCore::OnPortClaimed, used);
+  }
+  if (std::holds_alternative<agent::FreePort>(effect)) {
+    agent->machine->candidate = nullptr;
+    return;
   }
   if (const auto* e = std::get_if<agent::SendToCoordinator>(&effect)) {
     if (agent->session != nullptr) network_->SendUp(agent->session, e->status);
@@ -179,7 +185,9 @@ void AgentShell::OpenHome(AgentProcess* agent) {
 std::optional<rendezvous::PortHolder> AgentShell::HolderOfPort(const AgentProcess& agent) const {
   const HostProcess* const keeper = cluster_->PortKeeperOn(agent.machine);
   if (keeper == agent.host) return std::nullopt;
-  if (keeper != nullptr || cluster_->HomeOn(agent.machine) != nullptr)
+  const AgentProcess* const candidate = cluster_->CandidateOn(agent.machine);
+  const bool is_held = candidate != nullptr && candidate != &agent;
+  if (keeper != nullptr || is_held || cluster_->HomeOn(agent.machine) != nullptr)
     return rendezvous::PortHolder{1, "muster-agent", true};
   // A host that replaces the primary knows nothing of the job: it gives up soon, and the platform retries.
   const bool in_job = IsSet(agent.core.memory().epoch());

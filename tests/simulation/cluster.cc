@@ -89,6 +89,12 @@ const HostProcess* Cluster::PortKeeperOn(const Machine* machine) const {
   return nullptr;
 }
 
+AgentProcess* Cluster::CandidateOn(const Machine* machine) const {
+  AgentProcess* const candidate = machine->candidate;
+  const bool waits = candidate != nullptr && candidate->alive && !candidate->core.memory().served();
+  return waits ? candidate : nullptr;
+}
+
 bool Cluster::LeaseRuns(const HostProcess& host) const {
   return host.core.leased() && host.machine->BootAt(env_->now()) < host.core.lease_deadline();
 }

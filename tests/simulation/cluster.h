@@ -45,6 +45,8 @@ class Cluster {
   CoordinatorHome* HomeOn(const Machine* machine) const;  // nullptr: none listens
   // The host that keeps the coordinator's port there, whether or not it has an agent; nullptr: none.
   const HostProcess* PortKeeperOn(const Machine* machine) const;
+  // The agent that listens there and serves once it is reached; nullptr: none.
+  AgentProcess* CandidateOn(const Machine* machine) const;
   CoordinatorHome* CurrentHome() const { return HomeOn(NamedMachine()); }
 
   bool VerdictIsKnown() const;

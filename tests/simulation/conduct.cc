@@ -166,8 +166,33 @@ void Conduct::OnPromise(const HostProcess& host, const Note& note) {
                         absl::FormatDuration(wanted)));
 }
 
+// A node of the primary's machine that may serve does, as soon as the port there is free. Exempt are names that
+// lead elsewhere for a time.
+void Conduct::CheckSomebodyServes(const AgentProcess& agent) {
+  Machine* const machine = agent.machine;
+  const auto& detours = scenario_.detours;
+  const bool may_lead_elsewhere =
+      detours.another_job_percent + detours.refused_streams_percent + detours.stale_names_percent > 0;
+  const HostProcess& host = *agent.host;
+  const bool is_meant = machine == cluster_->NamedMachine() && agent.core.configured() && agent.alive &&
+                        agent.core.config().serves() != v1::NodeConfig::SERVES_NO;
+  const bool leaves = !host.alive || host.finish.has_value() || host.fate.asked_to_leave ||
+                      host.fate.asked_to_cancel || host.memory.has_verdict() || host.fate.gave_up_port;
+  if (scenario_.limits.lease == 0 || may_lead_elsewhere || !is_meant || leaves) return;
+  const bool served = cluster_->HomeOn(machine) != nullptr || cluster_->CandidateOn(machine) != nullptr ||
+                      cluster_->PortKeeperOn(machine) != nullptr;
+  if (served) machine->served_at = env_->now();
+  const Micros since = std::max({machine->served_at, machine->port_taken_until, agent.runs_since, host.born});
+  const Micros limit =
+      ToMicros(agent::kConnectLimit + absl::Seconds(1) + agent::kMaxReconnectDelay * 4 / 3) + kSlack;
+  if (env_->now() <= since + Longer(limit)) return;
+  Fail(9, absl::StrCat("nobody has served on m", machine->id, " for ", (env_->now() - since) / kMillisecond,
+                       " ms, where ", host.id(), " may"));
+}
+
 // A connection that delivers nothing for half a lease is replaced by another one.
 void Conduct::AfterAgentTick(const AgentProcess& agent) {
+  CheckSomebodyServes(agent);
   if (scenario_.limits.lease == 0 || agent.session == nullptr || agent.swept || !agent.alive) return;
   const Micros heard = std::max({agent.contact.connected_at, agent.contact.answered_at, agent.runs_since});
   if (env_->now() < heard + Longer(scenario_.limits.lease / 2) + kSlack) return;

@@ -62,6 +62,7 @@ class Conduct {
   void OnFinish(const HostProcess& host, const host::Finish& finish);
 
  private:
+  void CheckSomebodyServes(const AgentProcess& agent);
   void OnPromise(const HostProcess& host, const Note& note);
   bool IsAnswered(const HostProcess& host) const;
   void CheckAt(Micros after, std::function<void()> check);

@@ -262,14 +262,39 @@ void Faults::IsolateAndReplace(HostProcess* host) {
   for (const auto& other : cluster_->hosts()) {
     if (other->fate.zombie && other->alive) return;
   }
-  world_->network().Cut(machine, true, true, kForever);
+  const std::vector<Machine*> island = WithSomeOthers(*host);
+  world_->network().MoveTo(machine->id + 1, island);
   env_->scheduler().After(env_->prng().Skewed(s.faults.replace_low, s.faults.replace_high), [this, host] {
     if (stopped_ || cluster_->HostAt(host->place) != host) return;
     world_->platform().Replace(host->place, false);
   });
-  env_->scheduler().After(env_->prng().Between(s.limits.lease, 4 * s.limits.lease), [this, machine] {
-    if (!stopped_) world_->deaths().PowerOff(machine);
+  env_->scheduler().After(env_->prng().Between(s.limits.lease, 4 * s.limits.lease), [this, island] {
+    if (stopped_) return;
+    world_->deaths().PowerOff(island.front());
+    world_->network().MoveTo(0, island);
   });
+}
+
+// The machine of this host and, with the primary, some others: fewer nodes than a round needs.
+std::vector<Machine*> Faults::WithSomeOthers(const HostProcess& host) {
+  std::vector<Machine*> island = {host.machine};
+  Prng& prng = env_->hardships();
+  if (host.place != 0 || !prng.Chance(50)) return island;
+  const auto nodes = [&] {
+    return std::count_if(cluster_->hosts().begin(), cluster_->hosts().end(), [&](const auto& other) {
+      return other->alive && std::find(island.begin(), island.end(), other->machine) != island.end();
+    });
+  };
+  for (int place = 1; place < cluster_->place_count(); ++place) {
+    const HostProcess* const other = cluster_->HostAt(place);
+    if (other == nullptr || other->machine == host.machine || !prng.Chance(40)) continue;
+    if (std::find(island.begin(), island.end(), other->machine) != island.end()) continue;
+    island.push_back(other->machine);
+    if (nodes() < env_->scenario().job.min_nodes) continue;
+    island.pop_back();
+    break;
+  }
+  return island;
 }
 
 // Directives stall, then statuses; the directives arrive late while the statuses stay away beyond the lease: a

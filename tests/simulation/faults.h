@@ -12,6 +12,7 @@
 namespace muster::simulation {
 
 struct HostProcess;
+struct Machine;
 struct WorkerProcess;
 class World;
 
@@ -42,6 +43,7 @@ class Faults {
   void MaybeEndOthers(const HostProcess& first);
   void StrikeNetwork(Fault fault, HostProcess* host);
   void IsolateAndReplace(HostProcess* host);
+  std::vector<Machine*> WithSomeOthers(const HostProcess& host);
   void CutStaggered(HostProcess* host);
   void Swizzle();
 

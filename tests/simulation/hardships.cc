@@ -22,6 +22,13 @@ void DrawTroubles(Prng prng, Scenario& s) {
     s.clocks.wall_steps = prng.Skewed(100 * kMillisecond, 5 * kSecond);
 }
 
+// A node that no other node's address leads to serves once the primary's address has led somebody to it.
+void DrawAddress(Prng prng, Scenario& s) {
+  if (!s.job.serves_if_local || s.job.places != Places::kByRank) return;
+  s.job.address_is_nobodys = prng.Chance(40);
+  s.job.equal_ranks = prng.Chance(40);
+}
+
 // Two hosts of one job in two containers of a machine: they share its clock, its address and its end.
 void DrawSharedMachines(Prng prng, Scenario& s) {
   if (s.limits.lease == 0 || s.job.nodes == 1 || s.script.kind != Script::kNone || !prng.Chance(8)) return;
@@ -67,6 +74,7 @@ void DrawSidecars(Prng prng, Scenario& s) {
 void DrawHardships(uint64_t seed, Scenario& s) {
   if (s.job.nodes > kMostWithHardships) return;
   DrawTroubles(Prng(seed ^ 0x4A2D), s);
+  DrawAddress(Prng(seed ^ 0xADD2E), s);
   DrawSharedMachines(Prng(seed ^ 0x5A2ED), s);
   DrawDetours(Prng(seed ^ 0xDE702), s);
   DrawEarlyWords(Prng(seed ^ 0xEA21), s);

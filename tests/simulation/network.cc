@@ -46,7 +46,7 @@ std::string Describe(const v1::DirectiveId& id) {
 
 bool Network::Blocked(const Machine& from, const Machine& to) const {
   if (&from == &to) return false;
-  return !from.up || !to.up || from.cut_out > 0 || to.cut_in > 0;
+  return !from.up || !to.up || from.cut_out > 0 || to.cut_in > 0 || from.island != to.island;
 }
 
 void Network::Connect(AgentProcess* agent) {
@@ -68,13 +68,15 @@ void Network::Connect(AgentProcess* agent) {
 
 void Network::Reach(AgentProcess* agent, uint64_t attempt, Machine* target, Micros delay) {
   if (agent->attempt != attempt || Blocked(*agent->machine, *target) || Blocked(*target, *agent->machine)) return;
-  const bool near = target == agent->machine;
-  CoordinatorHome* home = ServesItself(*agent) ? agent->home : cluster_->HomeOn(target);
-  if (home != nullptr && home->owner->machine == target) {
+  const bool serves = ServesItself(*agent);
+  // An address that is translated on the way leads no machine back to itself.
+  const bool near = target == agent->machine && !scenario_.job.address_is_nobodys;
+  const bool leads_there = serves || near || target != agent->machine;
+  CoordinatorHome* home = serves ? agent->home : cluster_->HomeOn(target);
+  if (leads_there && home != nullptr && home->owner->machine == target) {
     return execution_->Deliver(home->owner, [this, agent, attempt, home] { Accept(agent, attempt, home); });
   }
-  const HostProcess* const keeper = cluster_->PortKeeperOn(target);
-  if (keeper != nullptr && keeper != agent->host) {  // the connection waits in the kernel for its next agent
+  if (leads_there && PortIsHeldFor(agent, target)) {  // the connection waits in the kernel
     env_->scheduler().After(kBacklogLook,
                             [this, agent, attempt, target, delay] { Reach(agent, attempt, target, delay); });
     return;
@@ -84,6 +86,17 @@ void Network::Reach(AgentProcess* agent, uint64_t attempt, Machine* target, Micr
     agent->LoseConnection(attempt, "connection refused");
     agent->Feed(&agent::AgentCore::OnUnanswered, near, near);
   });
+}
+
+// By a candidate, which serves once it is reached, or by a host whose next agent will.
+bool Network::PortIsHeldFor(AgentProcess* agent, Machine* target) {
+  AgentProcess* const candidate = cluster_->CandidateOn(target);
+  if (candidate != nullptr) {
+    execution_->Deliver(candidate, [candidate] { candidate->Feed(&agent::AgentCore::OnReached); });
+    return true;
+  }
+  const HostProcess* const keeper = cluster_->PortKeeperOn(target);
+  return keeper != nullptr && keeper != agent->host;
 }
 
 void Network::Accept(AgentProcess* agent, uint64_t attempt, CoordinatorHome* home) {
@@ -276,7 +289,15 @@ void Network::Mend(Machine* machine) {
 }
 
 void Network::MendAll() {
-  for (const auto& machine : cluster_->machines()) machine->cut_in = machine->cut_out = 0;
+  for (const auto& machine : cluster_->machines()) machine->cut_in = machine->cut_out = machine->island = 0;
+  PathsChanged();
+}
+
+void Network::MoveTo(int island, const std::vector<Machine*>& machines) {
+  for (Machine* machine : machines) {
+    env_->Note("network", absl::StrCat("moves m", machine->id, " to island ", island));
+    machine->island = island;
+  }
   PathsChanged();
 }
 

@@ -31,10 +31,12 @@ class Network {
   void Cut(Machine* machine, bool out, bool in, Micros for_how_long);
   void Mend(Machine* machine);  // ends all cuts
   void MendAll();
-  void PathsChanged();  // a machine was cut off, mended, or lost power
+  void MoveTo(int island, const std::vector<Machine*>& machines);  // 0: the mainland
+  void PathsChanged();                                             // a machine was cut off, mended, or lost power
 
  private:
   bool Blocked(const Machine& from, const Machine& to) const;
+  bool PortIsHeldFor(AgentProcess* agent, Machine* target);
   void Reach(AgentProcess* agent, uint64_t attempt, Machine* target, Micros delay);
   void Accept(AgentProcess* agent, uint64_t attempt, CoordinatorHome* home);
   void ArriveAtCoordinator(Session* session, const v1::AgentStatus& status);

@@ -24,7 +24,8 @@ v1::NodeConfig MakeConfig(const Scenario& scenario, int place, const Machine& ma
     *hash = machine.boot_id;
   }
   c.set_role(observer ? v1::ROLE_OBSERVER : v1::ROLE_TRAINER);
-  if (!observer && scenario.job.places != Places::kNone) c.set_place(place);
+  if (!observer && scenario.job.places != Places::kNone) c.set_place(scenario.job.equal_ranks ? 0 : place);
+  c.set_place_is_hint(c.has_place() && scenario.job.equal_ranks);
   if (scenario.job.places == Places::kSpec) {
     for (int i = 0; i < scenario.job.nodes; ++i) c.add_place_names(absl::StrCat("node-", i));
   }
@@ -37,6 +38,8 @@ v1::NodeConfig MakeConfig(const Scenario& scenario, int place, const Machine& ma
   const bool serves = place == 0 && !scenario.job.coordinator_alone;
   c.set_serves(serves ? v1::NodeConfig::SERVES_YES : v1::NodeConfig::SERVES_NO);
   if (scenario.job.serves_if_local && !observer) c.set_serves(v1::NodeConfig::SERVES_IF_LOCAL);
+  if (scenario.job.address_is_nobodys && c.has_place() && c.place() == 0)
+    c.set_serves(v1::NodeConfig::SERVES_IF_REACHED);
   c.set_coordinator_alone(scenario.job.coordinator_alone);
   c.set_single_node(scenario.limits.lease == 0);
   c.set_max_restarts(scenario.policy.max_restarts);

@@ -23,6 +23,8 @@
 
 namespace muster::simulation {
 
+struct AgentProcess;
+
 struct Machine {
   int id = 0;
   int place = 0;           // index of the place that it was created for
@@ -34,13 +36,16 @@ struct Machine {
   bool up = true;
   int cut_out = 0;  // >0: nothing from here reaches the network
   int cut_in = 0;
+  int island = 0;                    // machines of different islands do not reach each other
   Machine* name_leads_to = nullptr;  // target of the coordinator's name; nullptr: the right one
   enum class Streams { kRefused, kReset, kHang } streams = Streams::kRefused;  // the fate of its streams,
   Micros refused_until = 0;                                                    // until then
   Micros stale_until = 0;  // until then its name server returns an outdated address
   Micros stepped_at = -1;  // last step of its wall clock
   int64_t next_pid = 100;
-  Micros port_taken_until = 0;  // another program has the coordinator's port until then
+  Micros port_taken_until = 0;        // another program has the coordinator's port until then
+  AgentProcess* candidate = nullptr;  // listens there, and has not been reached
+  Micros served_at = 0;               // when a coordinator was last seen to listen there
 
   // Its clocks, at a moment of the world, and the first moment at which its boot clock shows `boot`.
   BootTime BootAt(Micros now) const;
@@ -67,7 +72,6 @@ struct Process {
 };
 
 struct HostProcess;
-struct AgentProcess;
 struct CoordinatorHome;
 
 struct WorkerProcess {

@@ -51,6 +51,7 @@ enum class Script {
   kSplitNames,
   kLateNewcomer,
   kWakeAfterExit,
+  kReturnAtOnce,
 };
 
 // How members are identified.
@@ -66,9 +67,11 @@ struct JobShape {
   int node_unit = 1;
   int slots = 1;
   Places places = Places::kSpec;
-  bool run_id_may_repeat = false;  // a node that starts after the verdict belongs to the next job
-  bool serves_if_local = false;    // each node finds out whether it is the primary
-  int hosts_per_machine = 1;       // neighbouring places that share a machine at first
+  bool run_id_may_repeat = false;   // a node that starts after the verdict belongs to the next job
+  bool serves_if_local = false;     // each node finds out whether it is the primary
+  bool address_is_nobodys = false;  // then the primary's address leads to node 0, and is no machine's own (NAT)
+  bool equal_ranks = false;         // all give rank 0, which is a hint
+  int hosts_per_machine = 1;        // neighbouring places that share a machine at first
 };
 
 // Restarts, growth and exclusion of nodes, as the options set them.

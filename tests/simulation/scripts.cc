@@ -48,6 +48,8 @@ void Scripts::Begin() {
       return After(first, &Scripts::BringNewcomer);
     case Script::kWakeAfterExit:
       return After(first, &Scripts::SleepThroughExits);
+    case Script::kReturnAtOnce:
+      return After(first, &Scripts::ReturnAtOnce);
   }
 }
 
@@ -240,6 +242,19 @@ void Scripts::SleepThroughExits() {
   });
 }
 
+// The primary's main process dies and is started again at once, while its agent still holds the port.
+void Scripts::ReturnAtOnce() {
+  After(prng_.Between(8, 20) * kSecond, &Scripts::ReturnAtOnce);
+  HostProcess* host = cluster_->HostAt(0);
+  if (host == nullptr || host->agent == nullptr || !host->runs() || !host->agent->runs()) return;
+  env_->Note("fault", absl::StrCat("script: ", host->name, " dies and is back at once"));
+  world_->execution().Freeze(host->agent, prng_.Skewed(kMillisecond, 3 * kSecond));
+  world_->deaths().KillHost(host);
+  env_->scheduler().After(prng_.Between(0, 20 * kMillisecond), [this] {
+    if (!stopped_ && cluster_->HostAt(0) == nullptr) world_->platform().Replace(0, true);
+  });
+}
+
 // ---- what a seed draws
 
 namespace {
@@ -311,7 +326,7 @@ void DrawScript(Prng prng, Scenario& s) {
   if (!prng.Chance(10) || s.limits.lease == 0 || s.job.nodes > 16) return;
   DrawSmallJob(prng, s);
   s.detours.another_job_percent = 0;  // else wrong addresses at the start may be the only event
-  switch (prng.Below(8)) {
+  switch (prng.Below(9)) {
     case 0:
       s.script.kind = Script::kFreezeWholeNode;
       s.mix = "all of a node is frozen, by the worst of clocks";
@@ -369,6 +384,13 @@ void DrawScript(Prng prng, Scenario& s) {
       s.mix = "a host sleeps while its workers end";
       s.job.coordinator_alone = prng.Chance(50);
       s.job.slots = static_cast<int>(prng.Between(1, 2));
+      break;
+    case 7:
+      s.script.kind = Script::kReturnAtOnce;
+      s.mix = "the primary is back at once";
+      s.job.coordinator_alone = false;
+      s.job.places = prng.Chance(50) ? Places::kByRank : Places::kNone;
+      s.job.serves_if_local = true;
       break;
     default:
       s.script.kind = Script::kFarewellTwice;

@@ -35,6 +35,7 @@ class Scripts {
   void BringNewcomer();
   void FailAMember();
   void SleepThroughExits();
+  void ReturnAtOnce();
   void After(Micros delay, void (Scripts::*what)());
   HostProcess* AnyMember();
 
