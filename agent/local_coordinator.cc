@@ -20,6 +20,7 @@ LocalCoordinator::LocalCoordinator(EventLoop* loop, const v1::HostStatus& first,
     : loop_(loop),
       config_(first.config()),
       host_id_(first.host_id()),
+      host_began_(FromBootNanos(first.memory().joined_boot_ns())),
       sockets_(sockets),
       credentials_(std::move(credentials)),
       has_met_others_(first.memory().epoch().number() > 0),
@@ -44,8 +45,10 @@ void LocalCoordinator::GiveUpPort() {
 
 void LocalCoordinator::MakeService() {
   rendezvous::RaiseDescriptorLimit();  // before the gate counts how many strangers it may let in
+  rendezvous::CoordinatorOptions options = rendezvous::OptionsFrom(config_);
+  options.host_began = host_began_;
   service_ = std::make_unique<rendezvous::CoordinatorService>(
-      rendezvous::OptionsFrom(config_), rendezvous::Entropy(),
+      std::move(options), rendezvous::Entropy(),
       rendezvous::CoordinatorService::Callbacks{
           .post = [this](std::function<void()> closure) { loop_->Post(std::move(closure)); },
           .clock = &EventLoop::Now,

@@ -64,6 +64,7 @@ class LocalCoordinator {
   EventLoop* const loop_;
   const v1::NodeConfig config_;
   const std::string host_id_;
+  const BootTime host_began_;
   rendezvous::InheritedSockets sockets_;
   const std::shared_ptr<const rendezvous::LiveCredentials> credentials_;
   const bool has_met_others_;  // an earlier agent of this host was in the job

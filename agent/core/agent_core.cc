@@ -348,10 +348,6 @@ void AgentCore::OnNotice(BootTime now, const std::string& why, Effects* out) {
 
 void AgentCore::OnTick(BootTime now, Effects* out) {
   if (finished_ || !configured_) return;
-  // A job that may begin with one node does, whether or not the address leads here.
-  const BootTime joined = FromBootNanos(memory_.joined_boot_ns());
-  const bool is_alone = is_candidate_ && config_.min_nodes() == 1 && !link_.up();
-  if (is_alone && now >= joined + absl::Milliseconds(config_.last_call_ms())) Serve(now, out);
   host_watch_.Runs(now, lease_deadline_);
   const absl::Duration counted = std::min(now - last_tick_, kMaxCountedSilence);
   last_tick_ = now;

@@ -151,7 +151,7 @@ class AgentCore {
   bool IsAnotherJobs(int exit_code) const;
   void LearnRound(BootTime now, const v1::Round& round);
   void LearnPrimaryEnded(const v1::Directive& directive);
-  void LearnVerdict(const v1::Verdict& verdict);
+  void LearnVerdict(BootTime now, const v1::Verdict& verdict);
   void ExtendLease(const v1::Directive& directive);
   void ApplyStop(BootTime now, const v1::Stop& stop, Effects* out);
   void ApplyWait(BootTime now, const v1::Wait& wait, Effects* out);

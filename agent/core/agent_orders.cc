@@ -123,7 +123,8 @@ void AgentCore::LearnPrimaryEnded(const v1::Directive& directive) {
 }
 
 // A brief verdict does not replace the full one with the same digest.
-void AgentCore::LearnVerdict(const v1::Verdict& verdict) {
+void AgentCore::LearnVerdict(BootTime now, const v1::Verdict& verdict) {
+  if (!memory_.has_verdict()) memory_.set_verdict_boot_ns(ToBootNanos(now));
   const bool held = memory_.has_verdict() && memory_.verdict().digest() == verdict.digest();
   if (!verdict.brief() || !held) *memory_.mutable_verdict() = verdict;
 }
@@ -154,7 +155,7 @@ void AgentCore::ApplyOrder(BootTime now, const v1::Directive& directive, Effects
       ApplyStop(now, directive.stop(), out);
       break;
     case v1::Directive::kVerdict:
-      LearnVerdict(directive.verdict());
+      LearnVerdict(now, directive.verdict());
       memory_.set_gathering_since_boot_ns(0);
       SetWaiting(now, "", out);
       order_.mutable_stop()->set_cause("the verdict");

@@ -25,6 +25,8 @@ void AgentCore::AddForThisSession(BootTime now, v1::AgentStatus* status) const {
   if (sent_.SessionIsSeen()) return;
   *status->mutable_facts() = config_.facts();
   status->set_connect_ms(WireMilliseconds(absl::Ceil(link_.setup_time(), absl::Milliseconds(1))));
+  const BootTime verdict_at = FromBootNanos(host_.memory().verdict_boot_ns());
+  if (host_.memory().has_verdict()) status->set_verdict_age_ms(WireMilliseconds(now - verdict_at));
   if (IsSet(newest_.epoch()))
     status->set_coordinator_silent_ms(absl::ToInt64Milliseconds(now - link_.last_contact()));
 }

@@ -40,7 +40,7 @@ void SentStatuses::LeaveOutWhatIsHeld(v1::AgentStatus* status) const {
 
 void SentStatuses::OnDirective(const v1::Directive& directive) {
   const v1::StatusId& echo = directive.echo();
-  const bool was_sent = echo.agent_number() == agent_number_ && echo.seq() <= seq_;  // a liar may name any
+  const bool was_sent = echo.agent_number() == agent_number_ && echo.seq() <= seq_;
   if (was_sent) echoed_ = std::max(echoed_, echo.seq());
   held_failure_texts_ = directive.held_failure_texts();
   held_cannot_start_texts_ = directive.held_cannot_start_texts();

@@ -116,6 +116,7 @@ const std::vector<Source>& Sources() {
        .shown_as = "SageMaker",
        .traits = {.label = "SageMaker",
                   .termination_grace = kSageMakerGrace,
+                  .starts_no_node_again = true,
                   .counts_for_torchrun = true,
                   .container = &kSageMakerContainer}},
       {.name = "azureml",
@@ -132,18 +133,18 @@ const std::vector<Source>& Sources() {
        // Open MPI sets PMI_RANK as well, for other libraries. srun sets no OMPI_COMM_WORLD_*, so these come from
        // mpirun; the step's variables describe mpirun's daemons, and the node of mpirun has no daemon.
        .implies = {"mpich", "slurm"},
-       .traits = {.label = "Open MPI", .variables = {"OMPI_COMM_WORLD_*"}}},
+       .traits = {.label = "Open MPI", .starts_no_node_again = true, .variables = {"OMPI_COMM_WORLD_*"}}},
       {.name = "mvapich",
        .evidence = "MV2_COMM_WORLD_RANK",
        .reading = Plain<ReadMvapich>,
        .shown_as = "MVAPICH",
        .implies = {"mpich"},  // its Hydra sets both
-       .traits = {.label = "MVAPICH", .variables = {"MV2_COMM_WORLD*"}}},
+       .traits = {.label = "MVAPICH", .starts_no_node_again = true, .variables = {"MV2_COMM_WORLD*"}}},
       {.name = "mpich",
        .evidence = "PMI_RANK",
        .reading = Plain<ReadMpich>,
        .shown_as = "MPICH, Intel MPI or MVAPICH",
-       .traits = {.label = "MPICH", .variables = {"PMI_*", "MPI_LOCAL*"}}},
+       .traits = {.label = "MPICH", .starts_no_node_again = true, .variables = {"PMI_*", "MPI_LOCAL*"}}},
       {.name = "slurm",
        .evidence = "SLURM_STEP_NODELIST",
        .reading = SlurmReading,
@@ -151,6 +152,7 @@ const std::vector<Source>& Sources() {
        .traits = {.label = "Slurm",
                   .termination_grace = kSlurmGrace,
                   .replaces_no_node = true,
+                  .starts_no_node_again = true,
                   .counts_for_torchrun = true,
                   .variables = {"SLURM_*"},
                   .job_variables = {"SLURM_STEP_*"},
@@ -246,7 +248,7 @@ const std::vector<Source>& Sources() {
        .reading = HostfileReading,
        .shown_as = "a hostfile",
        .yields_to_all = true,
-       .traits = {.is_host_list = true}},
+       .traits = {.starts_no_node_again = true, .is_host_list = true}},
   };
   return *table;
 }

@@ -191,7 +191,7 @@ class Planner {
     config_->set_run_id(plan_->view.run_id);
     config_->set_run_id_may_repeat(settings_.membership.rdzv_id.has_value() ||
                                    view.run_id == discovery::kNoRunName ||
-                                   discovery::TraitsOf(view.source).is_host_list);
+                                   discovery::TraitsOf(view.source).starts_no_node_again);
     config_->set_role(trainer ? v1::ROLE_TRAINER : v1::ROLE_OBSERVER);
     if (trainer && view.node_rank >= 0) config_->set_place(view.node_rank);
     config_->set_place_is_hint(config_->has_place() && membership_.rank_is_hint);

@@ -76,6 +76,15 @@ bool IsOfTheNextJob(BootTime now, const Job& job, const v1::AgentStatus& status)
   return now - age > job.concluded_at;
 }
 
+// Whether the node knows the end of a job that was over before the primary's host was started: that host was
+// started for the next job, unless some node still knows a round. A separate coordinator is started again for the
+// same job.
+bool IsOfTheFormerJob(BootTime now, const Job& job, const v1::AgentStatus& status) {
+  if (!job.options.run_id_may_repeat || !status.has_verdict() || job.verdict) return false;
+  if (job.greatest.IsKnown() && !job.greatest.is_ours) return false;
+  return now - absl::Milliseconds(status.verdict_age_ms()) < job.options.host_began;
+}
+
 // Whether a primary's node that cannot start its program stays in the job as its coordinator. Without this process
 // the other nodes would have no coordinator, and they may continue without the primary's own workers. Where no
 // other node can replace those, the primary's node exits, to be started again, once the others have had
@@ -107,6 +116,9 @@ std::optional<Refusal> WhyRefused(BootTime now, const Job& job, StreamId stream,
     return Refusal{impossible, kExitRefused};
   }
   if (IsOfTheNextJob(now, job, status)) return Refusal{.reason = kIsOfTheNextJob, .later = true};
+  // Members that do not know the end may still be on their way, and show that it is the same job.
+  if (IsOfTheFormerJob(now, job, status))
+    return Refusal{.reason = kIsOfTheFormerJob, .later = now < job.succession.members_known_until()};
   // The other nodes run or ran without it, so the fault is in this node alone, and it exits with its own error.
   if (status.has_cannot_start() && !job.gathering.first_round && !ServesOn(now, job, status)) {
     return Refusal{WhyItCannotStart(job, status), ExitCodeOf(status.cannot_start())};

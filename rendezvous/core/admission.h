@@ -23,6 +23,7 @@ struct Refusal {
 // The success is an earlier round's: what it finished has been written over since.
 inline constexpr char kRunsStill[] = "reports that the job has succeeded while its round still runs";
 inline constexpr char kIsOfTheNextJob[] = "the job at this address is ending; waiting for the next one";
+inline constexpr char kIsOfTheFormerJob[] = "this node's job has ended; the next one runs at this address";
 inline constexpr char kNeverStarted[] = "reports a round of this coordinator's that was never started";
 
 // Why the node of this status is refused; nullopt: it is not.

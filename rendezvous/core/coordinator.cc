@@ -36,7 +36,9 @@ void Coordinator::OnStatus(BootTime now, StreamId stream, const v1::AgentStatus&
   if (job_.hosts.IsVoidHint(status)) {
     v1::AgentStatus without_place = status;
     without_place.clear_place();
-    return OnStatus(now, stream, without_place, out);
+    OnStatus(now, stream, without_place, out);
+    if (Host* const host = job_.hosts.Find(status.host_id())) host->hint_is_void = true;
+    return;
   }
   NoticeLateness(now);
   if (!Admit(now, stream, status, out)) return;
@@ -119,7 +121,7 @@ void Coordinator::OnClosed(BootTime now, StreamId stream, Effects* out) {
       if (host->part.in_round && !host->part.succeeded) {  // whatever it said before, it has a part now
         job_.greatest.NoteLoss(std::min(now, host->part.lost_at),
                                absl::StrCat(host->Name(), left ? " left the job" : " ended"), false,
-                               host->part.node);
+                               host->part.round.node_rank(), host->part.node);
       }
       ForgetEnded(id, out);
     }

@@ -7,37 +7,23 @@
 
 namespace muster::rendezvous {
 
-namespace {
-
-std::string NodeAt(int place, const std::string& hostname) {
-  return place >= 0 ? absl::StrCat("place ", place) : hostname;
-}
-
-}  // namespace
-
-std::string NodeOf(const v1::AgentStatus& status) {
-  return NodeAt(status.has_place() ? status.place() : -1, status.hostname());
-}
-
-std::vector<std::string> NodesOf(const std::vector<Candidate>& members) {
-  std::map<std::string, int> count;
-  for (const Candidate& member : members) ++count[NodeAt(member.place, member.hostname)];
-  std::vector<std::string> nodes;
-  nodes.reserve(members.size());
-  for (const Candidate& member : members) {
-    const std::string node = NodeAt(member.place, member.hostname);
-    nodes.push_back(count[node] == 1 ? node : "");
-  }
-  return nodes;
+std::string NodeFor(const Host& host, bool in_first_round) {
+  if (host.status.has_place()) return absl::StrCat("place ", host.status.place());
+  if (host.seat < 0 && !in_first_round) return kNewNode;
+  return absl::StrCat(host.status.hostname(), " (", host.status.host_id().substr(0, kIdShown), ")");
 }
 
 void CrashLoops::OnRoundEnd(BootTime now, absl::Duration lasted, const std::set<std::string>& lost,
                             const std::set<std::string>& kept) {
-  if (lasted >= kLongRound) {
-    for (const std::string& node : kept) loops_.erase(node);
+  // A node that was needed, and ran well, is taken again.
+  for (const std::string& node : kept) {
+    const auto it = loops_.find(node);
+    if (it == loops_.end()) continue;
+    it->second.held_back_until = absl::InfinitePast();
+    if (lasted >= kLongRound) loops_.erase(it);
   }
   for (const std::string& node : lost) {
-    if (loops_.size() >= kMaxCrashLoops && loops_.count(node) == 0) continue;
+    if (loops_.size() >= kMaxCrashLoops && loops_.count(node) == 0) ForgetTheLeast();
     Loop& loop = loops_[node];
     if (lasted >= kLongRound) loop = {};
     ++loop.losses;
@@ -46,6 +32,12 @@ void CrashLoops::OnRoundEnd(BootTime now, absl::Duration lasted, const std::set<
     for (int i = 2; i < loop.losses && hold < kMaxHoldBack; ++i) hold = std::min(2 * hold, kMaxHoldBack);
     loop.held_back_until = now + hold;
   }
+}
+
+void CrashLoops::ForgetTheLeast() {
+  loops_.erase(std::min_element(loops_.begin(), loops_.end(), [](const auto& a, const auto& b) {
+    return a.second.held_back_until < b.second.held_back_until;
+  }));
 }
 
 int CrashLoops::LossesInARow(const std::string& node) const {

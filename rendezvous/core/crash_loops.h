@@ -6,28 +6,31 @@
 #include <map>
 #include <set>
 #include <string>
-#include <vector>
 
 #include "base/time.h"
-#include "muster/v1/rendezvous.pb.h"
-#include "rendezvous/core/roster.h"
+#include "rendezvous/core/host.h"
 
 namespace muster::rendezvous {
 
 // From the second loss in a row on, the node is held back, and each time for twice as long.
 inline constexpr absl::Duration kFirstHoldBack = absl::Seconds(30);
 inline constexpr absl::Duration kMaxHoldBack = absl::Hours(1);
-inline constexpr size_t kMaxCrashLoops = 4096;  // nodes that are remembered
+inline constexpr size_t kMaxCrashLoops =
+    4096;  // nodes that are remembered; then the one whose hold ends first is forgotten
 
-// Which node of the job it is, whatever its process: by its place, else by its machine's name.
-std::string NodeOf(const v1::AgentStatus& status);
-// The same for each member of a round; "": other members have the same name.
-std::vector<std::string> NodesOf(const std::vector<Candidate>& members);
+inline constexpr size_t kIdShown = 8;  // characters of a host id
+
+// A new process may be anybody's: where nodes have no places, those that have just joined are one.
+inline constexpr char kNewNode[] = "a new node";
+
+// Which node of the job this host is in the round that is being made, or would be in the next one.
+std::string NodeFor(const Host& host, bool in_first_round);
 
 class CrashLoops {
  public:
   // A round has ended. lasted: from its start to the first trouble. lost: the nodes that were lost in it, or left;
-  // kept: its other members. A node that was in a round of at least kLongRound begins anew.
+  // kept: its other members, which are held back no longer. A node that was in a round of at least kLongRound
+  // begins anew.
   void OnRoundEnd(BootTime now, absl::Duration lasted, const std::set<std::string>& lost,
                   const std::set<std::string>& kept);
 
@@ -40,6 +43,7 @@ class CrashLoops {
     int losses = 0;
     BootTime held_back_until = absl::InfinitePast();
   };
+  void ForgetTheLeast();
   std::map<std::string, Loop> loops_;
 };
 

@@ -51,15 +51,19 @@ bool IsDrained(BootTime now, const Job& job, const Host& host) {
   return HasAppliedStop(job, host) && (phase == v1::PHASE_READY || phase == v1::PHASE_UNUSABLE);
 }
 
-// Whether the primary before this one may be cut off with members that it still answers: it takes a lease and its
-// margin to notice, and then gives them a grace period. It is gone if it said so, or if this coordinator's own
-// host was a member: that host has replaced its agent. Alone it ends with its own lease, which needs an echo
-// (lease.h).
+// Whether the coordinator before this one may be cut off with members that it still answers: it takes a lease and
+// its margin to notice, and then gives them a grace period. It is gone if it said so, or if the host whose agent
+// contained it is here with another agent. A node that is cut off alone with its own coordinator ends with its
+// lease, which needs an echo (lease.h).
 bool PredecessorMayGoOn(const Job& job) {
-  if (!job.options.leased() || !job.options.in_agent || !job.greatest.IsKnown()) return false;
-  const Host* const own = job.OwnHost();
-  const bool is_gone = job.succession.FarewellIsValid() || (own != nullptr && job.WasMember(*own));
-  return !is_gone && job.MembersMissing() > 1;
+  if (!job.options.leased() || !job.greatest.IsKnown() || job.succession.FarewellIsValid()) return false;
+  const v1::Round& round = job.greatest.round;
+  if (!round.has_coordinator_rank()) return job.MembersUnseen() > 0;
+  const auto contained_it = [&](const auto& entry) {
+    return job.Claims(entry.second) && entry.second.part.round.node_rank() == round.coordinator_rank();
+  };
+  const bool is_back = std::any_of(job.hosts.begin(), job.hosts.end(), contained_it);
+  return !is_back && job.MembersUnseen() > (job.greatest.ended.count(round.coordinator_rank()) == 0 ? 1 : 0);
 }
 
 }  // namespace
@@ -105,13 +109,18 @@ bool PredecessorsRoundMayRun(BootTime now, const Job& job) {
   return job.MembersMissing() > 0 || (job.options.leased() && job.succession.had_predecessor());
 }
 
-// Without all members this coordinator may be the one that is cut off, and its successor waits for the grace
-// period alone (PredecessorsLeasesEnd). A node that leaves is not replaced before it has saved.
+// Without all members this coordinator may be the one that is cut off, and its successor waits for no more than a
+// grace period after this one has noticed (PredecessorsLeasesEnd). So a node that leaves has that, too, and no
+// more.
 bool StopIsOverdue(BootTime now, const Job& job, const Host& host) {
-  const BootTime grace_ends = job.greatest.trouble_at + job.options.shutdown_grace;
-  if (!job.options.leased() || now <= grace_ends) return false;
-  if (host.IsLeaving()) return now > grace_ends + kLeaveLimit;
-  return now > grace_ends + kStopLimit || job.MembersMissing() > 0;
+  const CoordinatorOptions& options = job.options;
+  const BootTime grace_ends = job.greatest.trouble_at + options.shutdown_grace;
+  if (!options.leased() || now <= grace_ends) return false;
+  if (job.MembersUnseen() > 0) {
+    const BootTime missed_at = job.greatest.missed_at.value_or(job.greatest.trouble_at);
+    return !host.IsLeaving() || now > missed_at + options.shutdown_grace;
+  }
+  return now > grace_ends + (host.IsLeaving() ? kLeaveLimit : kStopLimit);
 }
 
 bool HasAppliedStop(const Job& job, const Host& host) {

@@ -261,9 +261,9 @@ std::string WhyExcluded(const Job& job) {
 }
 
 std::string WhyHeldBack(BootTime now, const Job& job, const Host& host) {
-  const std::string node = NodeOf(host.status);
+  const std::string node = NodeFor(host, job.gathering.first_round);
   const absl::Duration left = absl::Ceil(job.crash_loops.HeldBackUntil(node) - now, absl::Seconds(1));
-  return absl::StrCat("this node was lost ", job.crash_loops.LossesInARow(node),
+  return absl::StrCat(node == kNewNode ? node : "this node", " was lost ", job.crash_loops.LossesInARow(node),
                       " times in a row, soon after it had joined; it is held back for ",
                       absl::FormatDuration(left), " while the others suffice");
 }

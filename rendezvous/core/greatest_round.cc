@@ -40,8 +40,9 @@ void GreatestRound::BeginEpoch() {
   ended.clear();
 }
 
-void GreatestRound::NoteLoss(BootTime at, std::string text, bool is_logged, const std::string& node) {
-  lost.insert(node);
+void GreatestRound::NoteLoss(BootTime at, std::string text, bool is_logged, int node_rank,
+                             const std::string& node) {
+  lost[node_rank] = node;
   if (loss_at && *loss_at <= at) return;
   loss_at = at;
   loss_text = std::move(text);

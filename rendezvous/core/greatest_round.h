@@ -34,12 +34,14 @@ struct GreatestRound {
   // How it ends.
   std::optional<BootTime> loss_at;  // first sign in this round that a member was lost or leaves
   std::string loss_text;
-  std::set<std::string> lost;  // the nodes (NodeOf) that were lost in it, or left; "": one whose name is not known
+  // The members that were lost in it, or left, by node rank (-1: not known), as crash_loops.h calls them.
+  std::map<int, std::string> lost;
   bool loss_is_logged = false;
   BootTime trouble_at = absl::InfinitePast();  // start of the drain
   std::string drain_cause;
   // A trainer was lost without proof that it ended: it may have made, or joined, a round of another coordinator.
   bool strayed = false;
+  std::optional<BootTime> missed_at;  // when the first member was lost so
 
   // Node ranks that have reported success. The coordinator keeps them when their hosts are gone: losing such a
   // host costs nothing.
@@ -68,7 +70,8 @@ struct GreatestRound {
   // The coordinator takes a new epoch: the round is not owned until its members have reported to that epoch.
   void BeginEpoch();
   // The earliest one is kept. is_logged: the log has this text already.
-  void NoteLoss(BootTime at, std::string text, bool is_logged = false, const std::string& node = "");
+  void NoteLoss(BootTime at, std::string text, bool is_logged = false, int node_rank = -1,
+                const std::string& node = "");
   void NoteLostFailure(const v1::Failure& failure, const std::string& host_id, BootTime at);
   void ForgetLostFailures();
   // A host that was taken for lost has returned, with an earlier estimate of when its failure happened.

@@ -69,12 +69,7 @@ bool Job::IsExcluded(const std::string& host_id, BootTime now) const {
 }
 
 bool Job::IsHeldBack(const Host& host, BootTime now) const {
-  const std::string node = NodeOf(host.status);
-  if (now >= crash_loops.HeldBackUntil(node)) return false;
-  return std::none_of(hosts.begin(), hosts.end(), [&](const auto& entry) {
-    return &entry.second != &host && entry.second.part.in_round && entry.second.part.node.empty() &&
-           NodeOf(entry.second.status) == node;
-  });
+  return now < crash_loops.HeldBackUntil(NodeFor(host, gathering.first_round));
 }
 
 // ---- the greatest round -------------------------------------------------------------------------------------
@@ -124,6 +119,19 @@ std::set<int> Job::AccountedFor() const {
 
 int Job::MembersMissing() const { return greatest.node_count() - static_cast<int>(AccountedFor().size()); }
 
+// A drain asks for each status, so this makes no set.
+int Job::MembersUnseen() const {
+  const std::set<int>& departed = greatest.departed_after_success;
+  const auto counted = [&](int rank) { return departed.count(rank) > 0; };
+  int seen = static_cast<int>(departed.size());
+  for (const int rank : greatest.ended) seen += counted(rank) ? 0 : 1;
+  for (const auto& [id, host] : hosts) {
+    const int rank = host.part.round.node_rank();
+    seen += host.part.in_round && !counted(rank) && greatest.ended.count(rank) == 0 ? 1 : 0;
+  }
+  return greatest.node_count() - seen;
+}
+
 std::vector<FailureRef> Job::Failures() const {
   std::vector<FailureRef> failures = RefsTo(greatest.lost_failures);
   for (const auto& [id, host] : hosts) {
@@ -168,7 +176,7 @@ bool Job::NeedsCoordinator(BootTime now, const Host& host) const {
   const bool here = host.IsAttached() || now < host.closed_at + options.reconnect_grace;
   if (!here) return false;
   if (host.IsLeaving()) return now < *asked_to_end_at + kLeaveLimit;
-  return host.RunsSomething() && now < *asked_to_end_at + std::min(kOthersAskedWithin, options.lease / 2);
+  return host.RunsSomething() && now < *asked_to_end_at + kOthersAskedWithin;
 }
 
 // The primary leaves last: it waits, at most kReleaseLimit, for the other nodes to apply RELEASE and close their

@@ -50,7 +50,8 @@ struct Job {
   // Otherwise, if this coordinator dies and its successor is cut off from all nodes that know the verdict, the
   // successor could conclude another one.
   bool verdict_kept = false;
-  std::string cancelled_on;  // "node 2 (worker-2)", the first that cancelled the job; it need not stay to the end
+  std::string cancelled_on;   // "node 2 (worker-2)", the first that cancelled the job; it need not stay to the end
+  bool some_strayed = false;  // in some round a trainer was lost without proof that it ended
   bool primary_leaves = false;  // this coordinator's own node is ending: no more rounds are made
   // When the separate process of this coordinator was asked to end: no more rounds are made, either.
   std::optional<BootTime> asked_to_end_at;
@@ -82,6 +83,7 @@ struct Job {
   bool ProgressIsWatched() const;      // some member, attached or lost, watches a progress file
   std::set<int> AccountedFor() const;  // node ranks whose hosts are known, or departed after success
   int MembersMissing() const;
+  int MembersUnseen() const;  // missing, and not known to have ended: they may run
   std::vector<FailureRef> Failures() const;
 
   // About the predecessor's farewell: the rank of its node, unless that is accounted for.

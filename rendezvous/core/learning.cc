@@ -123,7 +123,8 @@ void Coordinator::LearnGreaterRound(BootTime now, const v1::Round& last, Effects
   }
   RestartLedger seen = RestartLedger::ReadFrom(last, now);
   seen.LimitExclusions(now, job_.options);
-  greatest.counts = greatest.counts.MergedWith(seen);
+  if (!greatest.is_ours)
+    greatest.counts = greatest.counts.MergedWith(seen);  // of its own round it keeps them itself
   // The greater round is another coordinator's; the next round of this one follows it.
   seen.restart_count = std::min(seen.restart_count + (greatest.owned ? 1 : 0), kMaxCount);
   job_.counts = job_.counts.MergedWith(seen);

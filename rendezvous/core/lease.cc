@@ -31,7 +31,7 @@ BootTime EchoedByOthers(const Job& job) {
 bool NobodyCouldGoOn(const Job& job) {
   if (!IsLastMember(job)) return false;
   const std::set<int>& ended = job.greatest.ended;
-  return (job.hosts.size() == 1 && !job.greatest.strayed) ||
+  return (job.hosts.size() == 1 && !job.some_strayed) ||
          std::includes(job.greatest.succeeded.begin(), job.greatest.succeeded.end(), ended.begin(), ended.end());
 }
 

@@ -40,7 +40,9 @@ bool Coordinator::Lose(BootTime now, const std::string& id, const StartedLast& s
                  in_the_log, out);
   }
   if (!host.IsGone()) {
+    job_.some_strayed |= host.IsTrainer();
     job_.greatest.strayed |= host.IsTrainer();
+    if (costly && !job_.greatest.missed_at) job_.greatest.missed_at = now;
     Forget(id, out);
     return costly;
   }
@@ -57,7 +59,7 @@ bool Coordinator::Lose(BootTime now, const std::string& id, const StartedLast& s
 // The loss of a member, which ends the round.
 void Coordinator::NoteNodeLost(BootTime at, const Host& host, const std::string& text, bool in_the_log,
                                Effects* out) {
-  job_.greatest.NoteLoss(at, text, in_the_log, host.part.node);
+  job_.greatest.NoteLoss(at, text, in_the_log, host.part.round.node_rank(), host.part.node);
   if (!in_the_log) return;
   Say(Severity::kWarning, text, out,
       {.event = events::kNodeLost,

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "absl/time/time.h"
 #include "base/ranges.h"
 #include "base/takeover.h"
+#include "base/time.h"
 
 namespace muster::v1 {
 class NodeConfig;
@@ -43,8 +43,8 @@ inline constexpr absl::Duration kSameMoment = absl::Milliseconds(50);  // failur
 // Within this time all agents of the predecessor have reconnected: without a coordinator an agent tries at least
 // twice in it.
 inline constexpr absl::Duration kAgentsReturn = absl::Seconds(1);
-// A separate coordinator that was asked to end serves nodes that run for that long, or half a lease if that is
-// shorter: most likely they are asked to leave at about the same time. Another coordinator may serve beside it.
+// A separate coordinator that was asked to end serves nodes that run for that long: most likely they are asked to
+// leave at about the same time.
 inline constexpr absl::Duration kOthersAskedWithin = absl::Seconds(20);
 inline constexpr int kMaxAbsentNamed = 8;
 inline constexpr size_t kMaxLossesNamed = 8;    // simultaneous losses that are logged one by one; more are counted
@@ -97,10 +97,11 @@ struct CoordinatorOptions {
   std::string run_id;
   int min_nodes = 1;
   int max_nodes = 1;
-  int node_unit = 1;                     // the size of a round is a multiple of this; so are MIN and MAX
-  std::vector<std::string> place_names;  // addresses by place; empty: places have no names
-  bool run_id_may_repeat = false;        // the next job at this address may have the same one
-  bool in_agent = false;                 // runs inside the primary's agent, whose own host attaches to it
+  int node_unit = 1;                           // the size of a round is a multiple of this; so are MIN and MAX
+  std::vector<std::string> place_names;        // addresses by place; empty: places have no names
+  bool run_id_may_repeat = false;              // the next job at this address may have the same one
+  bool in_agent = false;                       // runs inside the primary's agent, whose own host attaches to it
+  BootTime host_began = absl::InfinitePast();  // when that host was started
   int max_restarts = 0;
   int max_node_losses = 10;  // within the window
   absl::Duration node_loss_window = absl::Hours(1);

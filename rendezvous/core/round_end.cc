@@ -51,10 +51,10 @@ RoundResult ResultOf(BootTime now, const Job& job, EndCause end, const std::opti
   result.lasted = std::max(absl::ZeroDuration(), trouble - job.greatest.since);
   result.watched = job.ProgressIsWatched();
   result.progressed = job.SomeProgressed();
-  result.loss_is_free =
-      end == EndCause::kNodeLoss && RestSuffices(job) &&
-      std::all_of(job.greatest.lost.begin(), job.greatest.lost.end(),
-                  [&job](const std::string& node) { return job.crash_loops.LossesInARow(node) >= 2; });
+  result.loss_is_free = end == EndCause::kNodeLoss && RestSuffices(job) &&
+                        std::all_of(job.greatest.lost.begin(), job.greatest.lost.end(), [&job](const auto& lost) {
+                          return job.crash_loops.LossesInARow(lost.second) >= 2;
+                        });
   if (end == EndCause::kWorkerFailure && !cause->failure.hung_for_all()) result.culprit = cause->host_id;
   return result;
 }

@@ -242,11 +242,12 @@ void Coordinator::MakeRound(BootTime now, const std::vector<Candidate>& members,
   id.set_number(1 + std::max({greatest.max_number, greatest.number(), restarts}));
   *id.mutable_epoch() = job_.epoch();
   gathering.largest = std::max(gathering.largest, static_cast<int>(members.size()));
+  const bool is_first = gathering.first_round;
   std::map<int, std::string> host_ids;
   for (const v1::Round& round : rounds) {
     host_ids[round.node_rank()] = members[static_cast<size_t>(round.node_rank())].host_id;
   }
-  const std::vector<std::string> nodes = NodesOf(members);
+  const auto own = std::find_if(members.begin(), members.end(), [](const Candidate& c) { return c.at_primary; });
   for (auto& [host_id, host] : job_.hosts) {
     // Normally cleared already: by StepDraining, or because without a drain no round was known.
     host.part.in_round = host.part.succeeded = false;
@@ -257,13 +258,14 @@ void Coordinator::MakeRound(BootTime now, const std::vector<Candidate>& members,
     Host& host = job_.hosts.Get(members[i].host_id);
     v1::Round& round = rounds[i];
     *round.mutable_id() = id;
+    if (own != members.end()) round.set_coordinator_rank(static_cast<int>(own - members.begin()));
     job_.counts.WriteTo(now, &round);
     round.set_largest_node_count(gathering.largest);
     round.set_max_restarts(job_.options.max_restarts);
     host.part.in_round = true;
     host.part.round = round;
     host.part.workers = host.status.slots();
-    host.part.node = nodes[i];
+    host.part.node = NodeFor(host, is_first);
     host.seat = members[i].seat;
   }
   greatest.Become(rounds.front(), now, true);
@@ -386,10 +388,13 @@ bool Coordinator::StepDraining(BootTime now, Effects* out) {
 // Before the cost of the round is counted, which depends on it.
 void Coordinator::NoteCrashLoops(BootTime now, Effects* out) {
   const GreatestRound& greatest = job_.greatest;
-  std::set<std::string> lost = greatest.lost, kept;
-  lost.erase("");
+  std::set<std::string> lost, kept;
+  for (const auto& [rank, node] : greatest.lost) {
+    if (!node.empty()) lost.insert(node);
+  }
   for (const auto& [id, host] : job_.hosts) {
-    if (host.part.in_round && lost.count(host.part.node) == 0) kept.insert(host.part.node);
+    const Part& part = host.part;
+    if (part.in_round && greatest.lost.count(part.round.node_rank()) == 0) kept.insert(part.node);
   }
   job_.crash_loops.OnRoundEnd(now, greatest.trouble_at - greatest.since, lost, kept);
   if (!RestSuffices(job_)) return;
@@ -398,9 +403,10 @@ void Coordinator::NoteCrashLoops(BootTime now, Effects* out) {
     if (losses < 2) continue;
     Say(Severity::kWarning,
         absl::StrCat(node, " was lost ", losses,
-                     " times in a row, soon after it had joined: while the others suffice, it is held back for ",
+                     " times in a row, soon after it had joined: while the others suffice, ",
+                     node == kNewNode ? "such nodes are" : "it is", " held back for ",
                      absl::FormatDuration(job_.crash_loops.HeldBackUntil(node) - now),
-                     ", and its loss does not count (--max-node-losses)"),
+                     ", and this loss does not count (--max-node-losses)"),
         out, {.event = events::kNodeSetAside, .round = RoundOf(job_)});
   }
 }
@@ -409,7 +415,8 @@ void Coordinator::NoteLossesOfDrain(BootTime now) {
   GreatestRound& greatest = job_.greatest;
   for (const auto& [id, host] : job_.hosts) {
     const bool lost = host.part.in_round && !host.part.succeeded && host.part.lost_at != absl::InfiniteFuture();
-    if (lost) greatest.NoteLoss(host.part.lost_at, HowLost(host), false, host.part.node);
+    if (lost)
+      greatest.NoteLoss(host.part.lost_at, HowLost(host), false, host.part.round.node_rank(), host.part.node);
   }
   if (const std::string ended = HowPrimaryEnded(job_); !ended.empty()) {
     greatest.NoteLoss(job_.succession.primary_ended_at(), ended);

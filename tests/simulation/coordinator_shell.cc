@@ -13,6 +13,7 @@ CoordinatorHome* CoordinatorShell::Open(Process* owner, HostProcess* primary, co
     options.many_hosts = static_cast<size_t>(scenario_.deferral.many_hosts);
     options.decision_spacing = absl::Microseconds(scenario_.deferral.decision_spacing);
   }
+  if (primary != nullptr) options.host_began = primary->machine->BootAt(primary->born);
   CoordinatorHome* home = cluster_->NewHome(owner, primary, std::move(options));
   Drive(home);
   env_->Note("coordinator", absl::StrCat("c", home->id, " opens in ", owner->name));

@@ -102,7 +102,9 @@ void Invariants::OnDirectiveSent(const CoordinatorHome& home, const HostProcess&
 
 void Invariants::CheckRefusal(const HostProcess& to, const v1::Refused& refused) {
   if (MayBeRefused(to) && refused.exit_code() == kExitNotFound) return;
-  if (refused.later() && scenario_.job.run_id_may_repeat && verdict_announced_ && to.born > announced_at_) return;
+  const bool may_be_another_jobs = scenario_.job.run_id_may_repeat && verdict_announced_;
+  const bool knows_the_end = to.memory.has_verdict();  // the primary's new agent may not know yet that it does
+  if (refused.later() && may_be_another_jobs && (to.born > announced_at_ || knows_the_end)) return;
   if (refused.reason() == rendezvous::kRunsStill && MayGoOnWithoutANode()) return BeginAgain();
   Fail(5, absl::StrCat(to.id(), " was refused: ", refused.reason()));
 }

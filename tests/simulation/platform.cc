@@ -133,7 +133,9 @@ Micros Platform::PrimaryMovesAfter() const {
 void Platform::Replace(int place, bool same_machine) {
   if (places_[place].ended) return;
   // The job is over: only a lost primary is replaced, and only while a node waits for it.
-  if (cluster_->VerdictIsKnown() && (place != 0 || !IsWaitedFor(place) || scenario_.job.coordinator_alone)) return;
+  // Where the next job may have the same run id, one that starts now belongs to that.
+  const bool in_vain = place != 0 || !IsWaitedFor(place) || scenario_.job.coordinator_alone;
+  if (cluster_->VerdictIsKnown() && (in_vain || scenario_.job.run_id_may_repeat)) return;
   HostProcess* old = cluster_->HostAt(place);
   if (old != nullptr) {
     old->fate.zombie = true;

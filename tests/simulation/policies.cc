@@ -138,7 +138,7 @@ std::vector<const HostProcess*> Policies::Newcomers(const CoordinatorHome& home,
 bool Policies::IsHeldBack(const CoordinatorHome& home, const HostProcess& host) const {
   const rendezvous::Host* known = home.core.job().hosts.Find(host.id());
   if (known == nullptr) return false;
-  const std::string node = rendezvous::NodeOf(known->status);
+  const std::string node = rendezvous::NodeFor(*known, home.core.job().gathering.first_round);
   const BootTime until = home.core.job().crash_loops.HeldBackUntil(node);
   const BootTime now = home.owner->machine->BootAt(env_->now());
   if (now >= until + absl::Microseconds(Longer(scenario_.policy.join_settle) + kSlack)) return false;
@@ -147,12 +147,10 @@ bool Policies::IsHeldBack(const CoordinatorHome& home, const HostProcess& host) 
 
 // Only a node that was in two rounds at least, and not for longer than the limit.
 void Policies::CheckHeldBack(const CoordinatorHome& home, const rendezvous::Host& known) {
-  const std::string node = rendezvous::NodeOf(known.status);
+  const std::string node = rendezvous::NodeFor(known, home.core.job().gathering.first_round);
   const auto was_in = [&](const auto& round) {
     return std::any_of(round.second.members.begin(), round.second.members.end(), [&](const auto& member) {
-      const v1::NodeConfig& config = member.second->options.config;
-      return known.status.has_place() ? member.second->place == known.status.place()
-                                      : config.hostname() == known.status.hostname();
+      return !known.status.has_place() || member.second->place == known.status.place();
     });
   };
   const auto rounds = std::count_if(rounds_.begin(), rounds_.end(), was_in);

@@ -221,17 +221,6 @@ TEST_F(CandidateTest, AnotherPrimaryThatAnswersIsFollowed) {
   EXPECT_TRUE(Took<ClaimPort>().empty()) << "it will be back there";
 }
 
-TEST_F(CandidateTest, AJobThatMayBeginAloneDoes) {
-  first_.mutable_config()->set_min_nodes(1);
-  Begin();
-  now_ += absl::Seconds(29);
-  agent_.OnTick(now_, &effects_);
-  EXPECT_TRUE(Took<TakeRole>().empty());
-  now_ += absl::Seconds(1);
-  agent_.OnTick(now_, &effects_);
-  EXPECT_TRUE(BeganToServe());
-}
-
 TEST_F(CandidateTest, AnotherNodeThanNodeZeroIsNoCandidate) {
   first_.mutable_config()->set_serves(v1::NodeConfig::SERVES_IF_LOCAL);
   agent_.OnHostStatus(now_, first_, &effects_);
@@ -744,6 +733,20 @@ TEST_F(AgentCoreTest, ANodeOfTheNextJobTriesAgainAndRemembersNothing) {
   EXPECT_FALSE(Took<Connect>().empty());
   EXPECT_FALSE(LastOrder().has_exit());
   EXPECT_FALSE(IsSet(core_.memory().epoch()));
+}
+
+// By its age a coordinator tells the former job from its own.
+TEST_F(AgentCoreTest, ANodeSaysHowOldItsVerdictIs) {
+  Connected();
+  v1::Directive verdict = Directive(1);
+  verdict.mutable_verdict()->set_exit_code(0);
+  Give(verdict);
+  HostApplies();
+  core_.OnDisconnected(now_, "gone", 0, &effects_);
+  now_ += absl::Seconds(7);
+  effects_.clear();
+  Connected();
+  EXPECT_EQ(Took<SendToCoordinator>().back().status.verdict_age_ms(), 7000);
 }
 
 // Whoever answers at the coordinator's address may say anything.

@@ -214,7 +214,7 @@ TEST_F(CauseOfARound, IsAPrimaryThatVanishedWithItsCoordinator) {
   successor.At("b").failed_at = FromBootNanos(1'000'000'000);
   successor.Say("b");
   successor.Apply("c");
-  successor.Pass(absl::Seconds(12), {"b", "c"});
+  successor.Pass(absl::Minutes(1), {"b", "c"});
   EXPECT_FALSE(successor.core().verdict().has_value()) << successor.core().verdict()->reason();
   EXPECT_EQ(successor.Told("b").run().failures(), 0);
   EXPECT_EQ(successor.Said("round 1 ended; root cause: no heartbeat from node 0"), 1);

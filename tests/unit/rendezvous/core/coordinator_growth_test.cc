@@ -112,6 +112,52 @@ TEST_F(CrashLoopTest, ANodeThatIsNeededIsNotHeldBack) {
   EXPECT_EQ(c_.Told(name_).run().node_count(), 2);
 }
 
+// It comes back as another process each time, perhaps under another name.
+TEST(CrashLoops, OfNodesWithoutAPlaceAreThoseOfNewNodes) {
+  CoordinatorOptions options = Elastic(2, 3);
+  options.max_node_losses = 1;
+  Cluster c(options);
+  for (const char* name : {"a", "b"}) c.Join(name);
+  c.Pass(absl::Seconds(40), {"a", "b"});
+  ASSERT_EQ(c.Told("a").run().node_count(), 2);
+  for (int i = 0; i < 4; ++i) {
+    const std::string name = absl::StrCat("c", i);
+    c.Join(name);
+    c.Pass(absl::Seconds(8), {"a", "b", name});
+    ASSERT_FALSE(c.core().verdict().has_value());
+    if (i >= 2) {
+      EXPECT_TRUE(c.Told(name).wait().reason().find("a new node was lost 2 times in a row") == 0)
+          << c.Told(name).wait().reason();
+    } else {
+      EXPECT_TRUE(c.Told(name).has_run()) << i;
+    }
+    c.At(name).status.set_live_workers(0);
+    c.Phase(name, v1::PHASE_HOST_GONE);
+    c.Pass(absl::Seconds(2), {"a", "b"});
+  }
+}
+
+TEST(CrashLoops, OfMoreNodesThanAreRememberedForgetTheLeast) {
+  CrashLoops loops;
+  const BootTime now = absl::UnixEpoch();
+  for (int i = 0; i < 3; ++i) loops.OnRoundEnd(now, absl::ZeroDuration(), {"kept"}, {});
+  for (size_t i = 0; i < 2 * kMaxCrashLoops; ++i)
+    loops.OnRoundEnd(now, absl::ZeroDuration(), {absl::StrCat("node ", i)}, {});
+  EXPECT_EQ(loops.LossesInARow("kept"), 3);
+  EXPECT_EQ(loops.LossesInARow(absl::StrCat("node ", 2 * kMaxCrashLoops - 1)), 1);
+}
+
+// Otherwise a restart in order to grow would leave it out.
+TEST(CrashLoops, DoNotHoldBackANodeThatWasNeededAndRanWell) {
+  CrashLoops loops;
+  const BootTime now = absl::UnixEpoch();
+  for (int i = 0; i < 3; ++i) loops.OnRoundEnd(now, absl::ZeroDuration(), {"c"}, {});
+  ASSERT_GT(loops.HeldBackUntil("c"), now);
+  loops.OnRoundEnd(now, absl::Minutes(1), {"b"}, {"a", "c"});
+  EXPECT_LE(loops.HeldBackUntil("c"), now);
+  EXPECT_EQ(loops.LossesInARow("c"), 3) << "a short round proves nothing";
+}
+
 // A worker sees its stopped peers close their connections before it is stopped itself, and fails.
 TEST(Coordinator, AFailureAfterStopForGrowthIsNotCharged) {
   CoordinatorOptions options = Elastic(2, 3);

@@ -98,6 +98,63 @@ class NextJobTest : public ::testing::Test {
   std::optional<Cluster> c_;
 };
 
+// A node knows the end of a job, and meets a primary whose host was started later.
+class FormerJobTest : public ::testing::Test {
+ protected:
+  // What the node is told whose verdict is so old, by a primary that has been there for 20 s.
+  v1::Directive Come(absl::Duration verdict_age, bool may_repeat = true) {
+    c_.emplace(Options(may_repeat));
+    c_->At("a").status.set_at_primary(true);
+    c_->Join("a", 0);
+    c_->Pass(absl::Seconds(20), {"a"});
+    v1::AgentStatus& status = c_->At("former").status;
+    status.mutable_verdict()->set_exit_code(0);
+    status.set_verdict_age_ms(absl::ToInt64Milliseconds(verdict_age));
+    c_->Join("former", 1);
+    return c_->Told("former");
+  }
+  static CoordinatorOptions Options(bool may_repeat) {
+    CoordinatorOptions options = InAgent(Fixed(2));
+    options.run_id_may_repeat = may_repeat;
+    options.host_began = Cluster(options).core().job().began;
+    return options;
+  }
+  std::optional<Cluster> c_;
+};
+
+TEST_F(FormerJobTest, DoesNotEndThisOne) {
+  const v1::Directive told = Come(absl::Seconds(30));
+  EXPECT_EQ(told.refused().reason(), "this node's job has ended; the next one runs at this address");
+  EXPECT_FALSE(told.refused().later());
+  EXPECT_FALSE(c_->core().verdict().has_value());
+}
+
+TEST_F(FormerJobTest, IsThisOneIfItEndedAfterThePrimarysStart) {
+  Come(absl::Seconds(10));
+  EXPECT_TRUE(c_->core().verdict().has_value());
+}
+
+TEST_F(FormerJobTest, IsThisOneIfTheRunIdCannotRepeat) {
+  Come(absl::Seconds(30), false);
+  EXPECT_TRUE(c_->core().verdict().has_value());
+}
+
+// Its primary was lost, and was started again after the verdict.
+TEST_F(FormerJobTest, IsThisOneIfAnotherNodeKnowsItsRound) {
+  Cluster before(Options(true));
+  before.At("a").status.set_at_primary(true);
+  for (const char* name : {"a", "b"}) before.Join(name, name[0] - 'a');
+  for (const char* name : {"a", "b"}) before.Apply(name);
+  c_.emplace(Options(true), 43);
+  c_->At("b") = before.At("b");
+  c_->Attach("b");
+  v1::AgentStatus& status = c_->At("former").status;
+  status.mutable_verdict()->set_exit_code(0);
+  status.set_verdict_age_ms(30'000);
+  c_->Join("former");
+  EXPECT_TRUE(c_->core().verdict().has_value());
+}
+
 TEST_F(NextJobTest, IsNotGivenThisJobsVerdict) {
   const v1::Refused& refused = Come(absl::Seconds(1)).refused();
   EXPECT_TRUE(refused.later());

@@ -320,6 +320,24 @@ TEST_F(LimitsTest, TheGracePeriodOfALeavingNodeIsItsOwn) {
   EXPECT_EQ(c_.Said("--shutdown-timeout"), 0);
 }
 
+// This coordinator may be the one that is cut off, together with the node that saves: its successor waits only so
+// long.
+TEST_F(LimitsTest, ALeavingNodeIsServedForAGraceOnceAnotherIsMissed) {
+  c_.Phase("b", v1::PHASE_LEAVING);
+  const auto is_served_for = [&](absl::Duration time) {
+    for (absl::Duration t; t < time; t += absl::Seconds(1)) {
+      c_.Pass(absl::Seconds(1), {});
+      c_.Say("b");
+      if (!c_.Told("b").has_lease()) return false;
+    }
+    return true;
+  };
+  const CoordinatorOptions& options = c_.core().job().options;
+  const absl::Duration noticed = options.lease + options.margin();
+  EXPECT_TRUE(is_served_for(noticed + options.shutdown_grace - absl::Seconds(1)));
+  EXPECT_FALSE(is_served_for(absl::Seconds(4)));
+}
+
 TEST_F(LimitsTest, EachLongDrainIsLogged) {
   for (int round = 1; round <= 2; ++round) {
     c_.Fail("a", 1);

@@ -1,6 +1,7 @@
 // How a coordinator recovers a round of another coordinator: one test for each rule.
 #include <gtest/gtest.h>
 
+#include "rendezvous/core/drain.h"
 #include "tests/unit/rendezvous/core/coordinator_cluster.h"
 
 namespace muster::rendezvous {
@@ -115,7 +116,7 @@ class ReplacedPrimaryTest : public ::testing::Test {
   bool RunsAfter(absl::Duration time, std::vector<std::string> here) {
     here.emplace_back("new");
     after_.Pass(time, here);
-    return after_.Told("new").has_run();
+    return after_.Told("c").run().id().number() > 1;
   }
   static CoordinatorOptions Options() {
     CoordinatorOptions options = InAgent(Elastic(2, 4));
@@ -142,6 +143,34 @@ TEST_F(ReplacedPrimaryTest, WithAnotherMemberItMayHaveGoneOn) {
   Return({"c", "d"});
   EXPECT_FALSE(RunsAfter(2 * lease_ + Options().shutdown_grace - absl::Seconds(1), {"c", "d"}));
   EXPECT_TRUE(RunsAfter(absl::Seconds(3), {"c", "d"}));
+}
+
+// Its node failed the preflight, say: then no member's lease says anything about it.
+TEST_F(ReplacedPrimaryTest, ThatWasNoMemberMayHaveGoneOnWithOne) {
+  for (const char* n : {"a", "c", "d"}) before_.At(n).status.mutable_last()->clear_coordinator_rank();
+  Return({"a", "c", "d"});
+  EXPECT_FALSE(RunsAfter(2 * lease_ + Options().shutdown_grace - absl::Seconds(1), {"a", "c", "d"}));
+  EXPECT_TRUE(RunsAfter(absl::Seconds(3), {"a", "c", "d"}));
+}
+
+TEST_F(ReplacedPrimaryTest, WhoseHostIsBackHasNotGoneOn) {
+  before_.At("a").status.set_at_primary(false);
+  Return({"a", "c", "d"});
+  EXPECT_TRUE(RunsAfter(lease_ + absl::Seconds(2), {"a", "c", "d"}));
+}
+
+// Of a separate coordinator that is replaced: the one before may still answer b.
+TEST_F(RecoveringTest, ASeparateCoordinatorMayHaveGoneOnWithAMissingMember) {
+  const CoordinatorOptions& options = after_.core().job().options;
+  Left("a").set_live_workers(0);
+  Left("a").set_phase(v1::PHASE_READY);
+  Return("a");
+  ASSERT_EQ(after_.state(), State::kDraining);
+  const absl::Duration noticed = options.lease + options.margin();
+  EXPECT_EQ(PredecessorsLeasesEnd(after_.core().job()) - after_.core().job().began,
+            2 * noticed + options.shutdown_grace);
+  Return("b");
+  EXPECT_EQ(PredecessorsLeasesEnd(after_.core().job()) - after_.core().job().began, noticed);
 }
 
 // Nodes a and b run the newest round of a job of up to four nodes. "c" was cut off when that round was made, and

@@ -118,6 +118,11 @@ TEST(CoordinatorRivals, ANewCoordinatorDealsNoRankAnewTwice) {
   dealt.mutable_last()->set_seat(1);
   c.Join("b", 0);
   EXPECT_EQ(c.core().job().hosts.HolderOf(0), nullptr);
+  // It hears of a round without it, and knows its seat no more.
+  dealt.mutable_last()->clear_node_rank();
+  c.Say("b");
+  EXPECT_FALSE(c.Told("b").has_refused());
+  EXPECT_EQ(c.core().job().hosts.HolderOf(0), nullptr);
 }
 
 TEST(CoordinatorRefusals, TheFinalMessageNamesRefusedNodes) {

@@ -52,9 +52,9 @@ TEST_F(RunningTest, AskedToEndItServesWhoLeavesUntilAllHaveLeft) {
   EXPECT_TRUE(c_.MayEnd());
 }
 
-TEST_F(RunningTest, AskedToEndItServesWhoRunsForHalfALease) {
+TEST_F(RunningTest, AskedToEndItServesWhoRunsForAWhile) {
   c_.AskToEnd();
-  c_.Pass(absl::Seconds(5) - kTick, {"a", "b"});
+  c_.Pass(kOthersAskedWithin - kTick, {"a", "b"});
   EXPECT_FALSE(c_.MayEnd());
   EXPECT_EQ(c_.state(), State::kRunning) << "no worker is disturbed";
   c_.Pass(2 * kTick, {"a", "b"});

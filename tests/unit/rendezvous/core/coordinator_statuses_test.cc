@@ -403,7 +403,7 @@ TEST(RoundNumbers, ExceedTheGreatestThatWasReported) {
   c.At("b").status.mutable_last()->mutable_id()->set_number(3);
   c.At("b").status.mutable_last()->set_node_count(2);
   c.Join("b", 1);
-  c.Pass(absl::Seconds(15), {"a", "b"});
+  c.Pass(absl::Minutes(1), {"a", "b"});
   ASSERT_TRUE(c.Told("a").has_run());
   EXPECT_EQ(c.Told("a").run().id().number(), 6u);
   EXPECT_TRUE(Same(c.Told("a").run().id().epoch(), c.core().epoch()));
@@ -450,7 +450,7 @@ TEST(RoundNumbers, AnEarlierCoordinatorsLargestRoundBoundsTheNext) {
   last->set_node_count(2);
   last->set_largest_node_count(3);
   for (const char* name : {"a", "b", "c", "d"}) c.Join(name);
-  c.Pass(absl::Seconds(40), {"a", "b", "c", "d"});
+  c.Pass(absl::Minutes(2), {"a", "b", "c", "d"});
   EXPECT_EQ(c.core().greatest().node_count(), 3);
 }
 
