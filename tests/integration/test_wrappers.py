@@ -46,6 +46,18 @@ while pool == 0: time.sleep(0.01)  # with its parent's handler, and without orde
 while not told: time.sleep(0.01)
 os._exit(0)
 """
+ENDS_BEFORE_ITS_SERVER = """
+import os, pathlib, signal, subprocess, sys, time
+folder = pathlib.Path(sys.argv[1])
+def stop(number, frame):
+    print("saved", file=sys.stderr, flush=True)
+    os._exit(143)
+signal.signal(signal.SIGTERM, stop)
+subprocess.Popen(sys.argv[2:])
+while not (folder / "server is ready").exists(): time.sleep(0.01)
+(folder / "ready 0 0").touch()
+time.sleep(1000)
+"""
 # Has a DataLoader worker, a log shipper and a data server, and saves only while they live.
 HAS_HELPERS = """
 import os, pathlib, signal, subprocess, sys, time
@@ -188,6 +200,15 @@ class Wrappers(ClusterTest):
         (self.folder / "may save").touch()
         self.assertEqual(0, node.exit_code())
         self.assertTrue((self.folder / "saved 0 0").exists())
+        self.assertTrue((self.folder / "server has stopped").exists())
+
+    def test_a_server_that_ends_at_once_costs_no_grace(self):
+        folder = str(self.folder)
+        _, node = self.start([], options=["--termination-grace", "5m"],
+                             program=[*PYTHON, ENDS_BEFORE_ITS_SERVER, folder, *PYTHON, SERVER, folder])
+        (self.folder / "server may stop").touch()
+        node.signal(signal.SIGTERM)
+        self.assertEqual(75, node.exit_code())
         self.assertTrue((self.folder / "server has stopped").exists())
 
     def test_processes_ignoring_the_signal_are_not_awaited(self):
