@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "agent/host/core/keyboard_hint.h"
+#include "base/exception_text.h"
 #include "base/failure.h"
 #include "base/other_failures.h"
 #include "base/text.h"
@@ -19,8 +19,6 @@ constexpr int kUncaughtException = 1;  // Python's
 constexpr absl::Duration kReportBefore = absl::Seconds(5);
 
 constexpr size_t kMaxLeftNamed = 8;
-
-bool IsTraceback(const std::string& text) { return absl::StrContains(text, "Traceback (most recent call last)"); }
 
 }  // namespace
 
@@ -100,14 +98,15 @@ void RoundFailures::AddFurther(const WorkerEnd& end, BootTime stopping_since, Ef
 }
 
 // When the worker failed, if what it wrote shows that it did before this node began to stop its workers. What is
-// on its standard error counts only beside an echo: a program may print a traceback and go on.
+// on its standard error counts only beside an echo, and only if an exception is the end of it: a program may print
+// a traceback and go on.
 std::optional<BootTime> RoundFailures::FailedBefore(const WorkerEnd& end, BootTime stopping_since) const {
   const Ending& ending = end.ending;
   BootTime at = absl::InfiniteFuture();
   if (ending.failed_at_s) {
     at = FailedAt(end);
     if (ending.by_signal && at < stopping_since - kReportBefore) return std::nullopt;  // it went on
-  } else if (cause_ && SoundsLikeAnEcho(*cause_) && ending.spoke_at && IsTraceback(ending.last_words)) {
+  } else if (cause_ && SoundsLikeAnEcho(*cause_) && ending.spoke_at && EndsWithException(ending.last_words)) {
     at = std::clamp(absl::UnixEpoch() + (*ending.spoke_at - end.wall_at_boot), started_at_, end.at);
     if (at < cause_at_ - kReportBefore) return std::nullopt;
   }

@@ -42,7 +42,9 @@ class RoundFailuresTest : public ::testing::Test {
   static Ending Killed(int signal) { return Ending{.by_signal = true, .number = signal}; }
   // It wrote a traceback then, counted from the round's start.
   static Ending Raised(Ending ending, absl::Duration at) {
-    ending.last_words = "[rank3]: Traceback (most recent call last):\n[rank3]: ValueError: bad data";
+    ending.last_words =
+        "[rank3]: Traceback (most recent call last):\n[rank3]:   File \"t.py\", line 3\n[rank3]: ValueError: bad "
+        "data";
     ending.spoke_at = kWallAtBoot + (kStart + at - absl::UnixEpoch());
     return ending;
   }
@@ -213,6 +215,19 @@ TEST_F(RoundFailuresTest, AnExceptionThatIsNoEndIsNoCause) {
   EXPECT_FALSE(End(1, absl::Seconds(23), Raised(Killed(SIGTERM), absl::Seconds(9)))) << "it went on for 11 s";
   EXPECT_FALSE(End(2, absl::Seconds(23), Raised(Killed(SIGTERM), absl::Seconds(22)))) << "our signal raised it";
   EXPECT_FALSE(End(3, absl::Seconds(23), Killed(SIGTERM)));
+  EXPECT_EQ(CauseRank(), 0);
+}
+
+TEST_F(RoundFailuresTest, AnExceptionThatWasHandledIsNoCause) {
+  EXPECT_FALSE(End(0, absl::Seconds(10), Echo(Code(1))));
+  failures_.TakeEchoes(&effects_);
+  stopping_since_ = kStart + absl::Seconds(12);
+  Ending healthy = Killed(SIGTERM);
+  healthy.last_words =
+      "ERROR:root:sample skipped\nTraceback (most recent call last):\n  File \"t.py\", line 3, in load\n"
+      "    int(text)\nValueError: bad data\nstep 5";
+  healthy.spoke_at = kWallAtBoot + (kStart + absl::Seconds(11) - absl::UnixEpoch());
+  EXPECT_FALSE(End(1, absl::Seconds(13), healthy));
   EXPECT_EQ(CauseRank(), 0);
 }
 
