@@ -231,6 +231,49 @@ TEST_F(RoundFailuresTest, AnExceptionThatWasHandledIsNoCause) {
   EXPECT_EQ(CauseRank(), 0);
 }
 
+// Another process holds its standard error, so what it wrote is awaited.
+TEST_F(RoundFailuresTest, AFailureReportedLateKeepsItsPlace) {
+  EXPECT_TRUE(End(1, absl::Milliseconds(10'060), Killed(SIGSEGV)));
+  stopping_since_ = kStart + absl::Milliseconds(10'060);
+  EXPECT_FALSE(End(0, absl::Seconds(10), Code(1)));
+  EXPECT_EQ(CauseRank(), 0);
+  EXPECT_EQ(CauseAt(), absl::Seconds(10));
+  const v1::Failure reported = Reported().failure();
+  EXPECT_FALSE(reported.after_our_signal());
+  ASSERT_EQ(reported.others_size(), 1);
+  EXPECT_EQ(reported.others(0).signal(), SIGSEGV);
+}
+
+TEST_F(RoundFailuresTest, ALateReportOfALaterEndIsNoCause) {
+  EXPECT_TRUE(End(1, absl::Milliseconds(9'960), Killed(SIGSEGV)));
+  stopping_since_ = kStart + absl::Milliseconds(10'060);
+  EXPECT_FALSE(End(0, absl::Seconds(10), Code(1)));
+  EXPECT_FALSE(End(2, absl::Milliseconds(9'900), Echo(Code(1))));
+  EXPECT_EQ(CauseRank(), 1);
+  const v1::Failure reported = Reported().failure();
+  ASSERT_EQ(reported.others_size(), 2);
+  for (const v1::Failure& other : reported.others()) {
+    EXPECT_FALSE(other.after_our_signal()) << "it failed by itself";
+  }
+}
+
+TEST_F(RoundFailuresTest, AnAbortReportedLateStaysAnAbort) {
+  EXPECT_TRUE(End(1, absl::Milliseconds(10'060), Code(1)));
+  stopping_since_ = kStart + absl::Milliseconds(10'060);
+  EXPECT_FALSE(End(0, absl::Seconds(10), Killed(SIGABRT)));
+  EXPECT_EQ(CauseRank(), 0);
+  EXPECT_EQ(failures_.cause()->signal(), SIGABRT);
+  EXPECT_EQ(failures_.cause()->hint(), "");
+}
+
+TEST_F(RoundFailuresTest, TheFirstEchoMayBeReportedLast) {
+  EXPECT_FALSE(End(1, absl::Milliseconds(10'060), Echo(Code(1))));
+  EXPECT_FALSE(End(0, absl::Seconds(10), Echo(Code(1))));
+  EXPECT_EQ(failures_.AwaitsCauseUntil(), kStart + absl::Seconds(10) + kEchoPatience);
+  failures_.TakeEchoes(&effects_);
+  EXPECT_EQ(CauseRank(), 0);
+}
+
 TEST_F(RoundFailuresTest, WhoLeftEarlyIsNamedBesideAnEcho) {
   EXPECT_FALSE(End(3, absl::Seconds(9), Code(0)));
   EXPECT_FALSE(End(0, absl::Seconds(10), Echo(Code(1))));
