@@ -27,7 +27,7 @@ bool RoundFailures::OnEnd(const WorkerEnd& end, std::optional<BootTime> stopping
   if (ending.without_input) without_input_[end.local_rank] = ending.output_is_unseen;
   const bool by_itself = !stopping_since || end.at < *stopping_since;
   all_usage_errors_ &= ending.by_signal ? !by_itself : ending.number == kWorkerUsage;
-  if (ending.ok() && by_itself) left_early_.insert(end.local_rank);
+  if (ending.ok() && by_itself) left_early_.emplace(end.local_rank, end.at);
   if (ending.ok()) return false;
   if (ending.done) {
     if (by_itself) SayDone(end, out);
@@ -230,10 +230,12 @@ void RoundFailures::AddHint() {
           : "--local_rank, with an underscore, use --pass-local-rank=local_rank"));
 }
 
-// Who had left its peers without a failure; empty: nobody.
+// Who had left its peers without a failure before the cause ended; empty: nobody.
 std::string RoundFailures::LeftEarly() const {
   std::vector<std::string> left;
-  for (const int local_rank : left_early_) left.push_back(absl::StrCat("rank ", round_.first_rank() + local_rank));
+  for (const auto& [local_rank, at] : left_early_) {
+    if (at <= cause_at_) left.push_back(absl::StrCat("rank ", round_.first_rank() + local_rank));
+  }
   return left.empty()
              ? ""
              : absl::StrCat(JoinAtMost(left, kMaxLeftNamed), " exited with code 0 while this rank still ran");

@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -86,7 +85,7 @@ class RoundFailures {
   std::vector<Other> others_;  // in the order in which they became known, the first kMaxOtherFailures
   int more_others_ = 0;
   std::vector<WorkerEnd> echoes_;       // before muster's signal, in order of time; their cause is not known
-  std::set<int> left_early_;            // local ranks that exited with 0 before muster's signal
+  std::map<int, BootTime> left_early_;  // local ranks that exited with 0 before muster's signal
   std::map<int, bool> without_input_;   // ended workers that read /dev/null; whether their output is unseen
   // Every worker that has ended exited with code 2 by itself, or was ended by muster's signal: argparse rejects
   // the arguments of all workers alike.

@@ -274,6 +274,14 @@ TEST_F(RoundFailuresTest, TheFirstEchoMayBeReportedLast) {
   EXPECT_EQ(CauseRank(), 0);
 }
 
+TEST_F(RoundFailuresTest, WhoLeftLaterIsNotNamed) {
+  EXPECT_FALSE(End(0, absl::Seconds(10), Echo(Code(1))));
+  EXPECT_FALSE(End(3, absl::Seconds(11), Code(0)));
+  failures_.TakeEchoes(&effects_);
+  failures_.AddHint();
+  EXPECT_EQ(failures_.cause()->hint(), "");
+}
+
 TEST_F(RoundFailuresTest, WhoLeftEarlyIsNamedBesideAnEcho) {
   EXPECT_FALSE(End(3, absl::Seconds(9), Code(0)));
   EXPECT_FALSE(End(0, absl::Seconds(10), Echo(Code(1))));
