@@ -27,6 +27,8 @@ while not (folder / "end").exists():
     if os.environ["RANK"] == restart == "0" and (folder / "fail").exists(): os._exit(7)
     time.sleep(0.01)
 """
+HALF_S = 5  # of a grace period
+CLOCK_TICK_S = 0.02  # the time of a file may be so much older than its change
 PYTHON = [sys.executable, "-S", "-E", "-c"]
 WRAPPERS = {"bash -c": ["bash", "-c", '"$@"; exit $?', "bash"],
             "sh -c": ["sh", "-c", '"$@"; exit $?', "sh"],
@@ -165,9 +167,12 @@ class Wrappers(ClusterTest):
 
     def test_a_launcher_that_keeps_the_signal_costs_half(self):
         launcher = [*PYTHON, KEEPS_THE_SIGNAL]
-        _, node = self.start(launcher, options=["--termination-grace", "10s"])
+        _, node = self.start(launcher, options=["--termination-grace", f"{2 * HALF_S}s"])
+        (self.folder / "signal").touch()
         node.signal(signal.SIGTERM)
         self.wait_for("saving 0 0")
+        told, saving = ((self.folder / name).stat().st_mtime for name in ("signal", "saving 0 0"))
+        self.assertGreater(saving - told, HALF_S - CLOCK_TICK_S)
         (self.folder / "may save").touch()
         self.assertEqual(75, node.exit_code())
         self.assertTrue((self.folder / "saved 0 0").exists())
