@@ -230,15 +230,19 @@ void RoundFailures::AddHint() {
           : "--local_rank, with an underscore, use --pass-local-rank=local_rank"));
 }
 
-// Who had left its peers without a failure before the cause ended; empty: nobody.
+// Who left its peers without a failure; empty: nobody. Whoever closed its connections may have ended after those
+// that failed because of it.
 std::string RoundFailures::LeftEarly() const {
-  std::vector<std::string> left;
+  std::vector<std::string> before, after;
   for (const auto& [local_rank, at] : left_early_) {
-    if (at <= cause_at_) left.push_back(absl::StrCat("rank ", round_.first_rank() + local_rank));
+    (at <= cause_at_ ? before : after).push_back(absl::StrCat("rank ", round_.first_rank() + local_rank));
   }
-  return left.empty()
-             ? ""
-             : absl::StrCat(JoinAtMost(left, kMaxLeftNamed), " exited with code 0 while this rank still ran");
+  if (before.empty() && after.empty()) return "";
+  return before.empty()
+             ? absl::StrCat(JoinAtMost(after, kMaxLeftNamed),
+                            " exited with code 0 soon after this failure; a process closes its "
+                            "connections before it ends")
+             : absl::StrCat(JoinAtMost(before, kMaxLeftNamed), " exited with code 0 while this rank still ran");
 }
 
 void RoundFailures::Describe(v1::HostStatus* status) const {

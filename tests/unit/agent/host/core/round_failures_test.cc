@@ -274,12 +274,22 @@ TEST_F(RoundFailuresTest, TheFirstEchoMayBeReportedLast) {
   EXPECT_EQ(CauseRank(), 0);
 }
 
-TEST_F(RoundFailuresTest, WhoLeftLaterIsNotNamed) {
+TEST_F(RoundFailuresTest, WhoLeftAfterAnEchoIsNamedAsThat) {
   EXPECT_FALSE(End(0, absl::Seconds(10), Echo(Code(1))));
   EXPECT_FALSE(End(3, absl::Seconds(11), Code(0)));
   failures_.TakeEchoes(&effects_);
   failures_.AddHint();
-  EXPECT_EQ(failures_.cause()->hint(), "");
+  EXPECT_EQ(failures_.cause()->hint(),
+            "rank 7 exited with code 0 soon after this failure; a process closes its connections before it ends");
+}
+
+TEST_F(RoundFailuresTest, WhoLeftBeforeAnEchoIsNamedAlone) {
+  EXPECT_FALSE(End(2, absl::Seconds(9), Code(0)));
+  EXPECT_FALSE(End(0, absl::Seconds(10), Echo(Code(1))));
+  EXPECT_FALSE(End(3, absl::Seconds(11), Code(0)));
+  failures_.TakeEchoes(&effects_);
+  failures_.AddHint();
+  EXPECT_EQ(failures_.cause()->hint(), "rank 6 exited with code 0 while this rank still ran");
 }
 
 TEST_F(RoundFailuresTest, WhoLeftEarlyIsNamedBesideAnEcho) {
