@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/exception_text.h"
 #include "base/signal_name.h"
 
 namespace muster {
@@ -14,6 +15,7 @@ namespace {
 // Error texts of sockets, gloo, NCCL and TCPStore when the peer has gone.
 constexpr const char* kEchoes[] = {"onnection reset by peer",
                                    "onnection closed by peer",
+                                   "onnection closed by remote peer",
                                    "roken pipe",
                                    "ncclRemoteError",
                                    "remote process exited",
@@ -29,8 +31,8 @@ bool SaysThatAPeerHasGone(const std::string& text) {
 
 bool SoundsLikeAnEcho(const v1::Failure& failure) {
   if (failure.oom_killed() || (failure.has_signal() && failure.signal() != SIGABRT)) return false;
-  return SaysThatAPeerHasGone(failure.error_text()) || SaysThatAPeerHasGone(failure.callstack()) ||
-         SaysThatAPeerHasGone(failure.last_output());
+  return SaysThatAPeerHasGone(failure.error_text()) || SaysThatAPeerHasGone(FinalMessage(failure.callstack())) ||
+         SaysThatAPeerHasGone(FinalMessage(failure.last_output()));
 }
 
 std::string DescribeEnd(const v1::Failure& failure) {

@@ -19,8 +19,8 @@ inline bool WasNeverStarted(const v1::Failure& failure) {
 // its end than its peers for the whole of theirs.
 inline constexpr absl::Duration kEchoPatience = absl::Seconds(2);
 
-// Whether the worker failed because a peer had gone: the texts of the failure say so, in the words of sockets,
-// gloo, NCCL and TCPStore, and no signal but SIGABRT ended it.
+// Whether the worker failed because a peer had gone: its error text or the final exception of its other texts says
+// so, in the words of sockets, gloo, NCCL and TCPStore, and no signal but SIGABRT ended it.
 bool SoundsLikeAnEcho(const v1::Failure& failure);
 
 // How the worker ended, after its name: "exited with code 7", "was killed (SIGKILL)".

@@ -1,12 +1,15 @@
 """SIGKILL of agent processes, the primary's too: no worker notices."""
 import signal
 import socket
+import subprocess
 import unittest
 
 import cluster
-from cluster import ClusterTest, is_alive, kill, never, process_state, stop, wait_until
+from cluster import ClusterTest, is_alive, kill, never, process_state, started_with, stop, wait_until
 
 ATTACHED = r"agent (\d+) has reconnected"
+# With a host's marker: its agent finds further orphans of that host in each pass, until the limit of the sweep.
+MAKES_ORPHANS = ["sh", "-c", "while :; do (sleep 10 &); sleep 0.01; done"]
 
 
 def binds(listener, address):
@@ -69,15 +72,17 @@ class AgentDeath(ClusterTest):
         kill(host, signal.SIGCONT)
         self.check_undisturbed(job, starts)
 
-    def test_the_port_is_free_once_the_host_has_died(self):
-        job, _ = self.running()
+    def test_a_dead_hosts_port_is_free_during_the_sweep(self):
+        job, starts = self.running()
         host, agent = job.nodes[0].host(), job.nodes[0].agent()
-        stop(agent)  # it frees nothing by itself
+        maker = subprocess.Popen(MAKES_ORPHANS, env=started_with(starts[0]["pid"]), start_new_session=True)
+        self.addCleanup(maker.wait)
+        self.addCleanup(maker.kill)
         kill(host)
-        kill(agent)
         with socket.socket() as other:
             other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             wait_until("the port is free", lambda: binds(other, (job.addresses[0], job.ports[0])))
+        self.assertTrue(is_alive(agent), "the agent still ends the orphans")
 
     def test_many_agent_deaths_disturb_nobody(self):
         job, starts = self.running()

@@ -16,6 +16,21 @@ DEADLY = [number for number in range(1, 65) if number not in
            signal.SIGURG, signal.SIGWINCH, 32, 33)]  # 32 and 33 are the C library's own
 
 
+# Rank 0 fails first, and leaves a process that holds its standard error; rank 1 crashes once that end was seen.
+FAILS_BEFORE_A_CRASH = """
+import os, pathlib, signal, subprocess, sys, time
+pid = pathlib.Path(sys.argv[1]) / "pid"
+if os.environ["RANK"] == "0":
+    subprocess.Popen(["sleep", "1000"], start_new_session=True)
+    print("bad data", file=sys.stderr, flush=True)
+    pid.with_suffix(".new").write_text(str(os.getpid()))
+    pid.with_suffix(".new").rename(pid)
+    os._exit(7)
+while not pid.exists() or os.path.exists("/proc/" + pid.read_text()): time.sleep(0.001)
+os.kill(os.getpid(), signal.SIGSEGV)
+"""
+
+
 def fails(how, **when):
     return {"when": when, "after": "failure", **how}
 
@@ -101,6 +116,12 @@ class BudgetSpent(ClusterTest):
         job.wait_for_round(0)
         job.open_gate("failure")
         self.assertEqual({0: 9, 1: 9, 2: 9}, job.exit_codes())
+
+    def test_the_first_failure_is_the_cause_though_reported_late(self):
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        job = self.cluster(1, options=["--max-restarts", "0"], program=[*cluster.FRESH, "-c", FAILS_BEFORE_A_CRASH, folder])
+        job.start_all()
+        self.assertEqual({0: 7}, job.exit_codes())
 
     def test_the_stopped_workers_of_the_other_nodes_are_listed(self):
         job = self.cluster(2, nproc=1, options=["--max-restarts", "0"], plan=[fails({"exit": 9}, rank=1)])

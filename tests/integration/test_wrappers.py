@@ -27,6 +27,8 @@ while not (folder / "end").exists():
     if os.environ["RANK"] == restart == "0" and (folder / "fail").exists(): os._exit(7)
     time.sleep(0.01)
 """
+HALF_S = 5  # of a grace period
+CLOCK_TICK_S = 0.02  # the time of a file may be so much older than its change
 PYTHON = [sys.executable, "-S", "-E", "-c"]
 WRAPPERS = {"bash -c": ["bash", "-c", '"$@"; exit $?', "bash"],
             "sh -c": ["sh", "-c", '"$@"; exit $?', "sh"],
@@ -45,6 +47,18 @@ while pool == 0: time.sleep(0.01)  # with its parent's handler, and without orde
 (pathlib.Path(sys.argv[1]) / "ready 0 0").touch()
 while not told: time.sleep(0.01)
 os._exit(0)
+"""
+ENDS_BEFORE_ITS_SERVER = """
+import os, pathlib, signal, subprocess, sys, time
+folder = pathlib.Path(sys.argv[1])
+def stop(number, frame):
+    print("saved", file=sys.stderr, flush=True)
+    os._exit(143)
+signal.signal(signal.SIGTERM, stop)
+subprocess.Popen(sys.argv[2:])
+while not (folder / "server is ready").exists(): time.sleep(0.01)
+(folder / "ready 0 0").touch()
+time.sleep(1000)
 """
 # Has a DataLoader worker, a log shipper and a data server, and saves only while they live.
 HAS_HELPERS = """
@@ -153,9 +167,12 @@ class Wrappers(ClusterTest):
 
     def test_a_launcher_that_keeps_the_signal_costs_half(self):
         launcher = [*PYTHON, KEEPS_THE_SIGNAL]
-        _, node = self.start(launcher, options=["--termination-grace", "10s"])
+        _, node = self.start(launcher, options=["--termination-grace", f"{2 * HALF_S}s"])
+        (self.folder / "signal").touch()
         node.signal(signal.SIGTERM)
         self.wait_for("saving 0 0")
+        told, saving = ((self.folder / name).stat().st_mtime for name in ("signal", "saving 0 0"))
+        self.assertGreater(saving - told, HALF_S - CLOCK_TICK_S)
         (self.folder / "may save").touch()
         self.assertEqual(75, node.exit_code())
         self.assertTrue((self.folder / "saved 0 0").exists())
@@ -188,6 +205,15 @@ class Wrappers(ClusterTest):
         (self.folder / "may save").touch()
         self.assertEqual(0, node.exit_code())
         self.assertTrue((self.folder / "saved 0 0").exists())
+        self.assertTrue((self.folder / "server has stopped").exists())
+
+    def test_a_server_that_ends_at_once_costs_no_grace(self):
+        folder = str(self.folder)
+        _, node = self.start([], options=["--termination-grace", "5m"],
+                             program=[*PYTHON, ENDS_BEFORE_ITS_SERVER, folder, *PYTHON, SERVER, folder])
+        (self.folder / "server may stop").touch()
+        node.signal(signal.SIGTERM)
+        self.assertEqual(75, node.exit_code())
         self.assertTrue((self.folder / "server has stopped").exists())
 
     def test_processes_ignoring_the_signal_are_not_awaited(self):

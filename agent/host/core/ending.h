@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "base/time.h"
 
 namespace muster::host {
 
@@ -17,6 +18,7 @@ struct Ending {
   bool by_signal = false;
   int number = 0;  // exit code or signal
   bool core_dumped = false;
+  std::optional<BootTime> at = {};  // when the host saw it; nullopt: when it is reported
   bool oom_killed = false;
   // Explanation by the worker or by muster; UTF-8, at most kMaxErrorText bytes each.
   std::string error_text = "";
@@ -26,7 +28,7 @@ struct Ending {
   std::optional<absl::Time> reported_at = {};  // modification time of its error file, by the wall clock
   std::string last_words = "";                 // the last lines of its standard error; empty: muster has none
   std::optional<absl::Time> spoke_at = {};     // when it wrote them, by the wall clock; nullopt: not known
-  // The wall clock when the end was seen: it may have been set since OnWallClock. nullopt: as before.
+  // The wall clock when the end is reported: it may have been set since OnWallClock. nullopt: as before.
   std::optional<absl::Time> wall = {};
   bool without_input = false;     // its standard input was /dev/null
   bool output_is_unseen = false;  // its standard error leads past muster, to a terminal

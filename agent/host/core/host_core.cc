@@ -269,7 +269,7 @@ void HostCore::OnExit(BootTime now, int local_rank, const Ending& ending, Effect
   if (finished_) return;
   if (ending.wall) SetWallAtBoot(now, *ending.wall);
   steps_.OnEnded(local_rank);
-  const WorkerEnd end{.at = now,
+  const WorkerEnd end{.at = std::min(ending.at.value_or(now), now),
                       .wall_at_boot = wall_at_boot_,
                       .local_rank = local_rank,
                       .ending = hang_watch_.OnEnded(local_rank, ending)};

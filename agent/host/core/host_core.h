@@ -72,7 +72,8 @@ class HostCore {
   // of its session that handle the stop signal have the rest of the grace period, whatever has become of the first
   // one: the signal has ended it, for example, or it is a shell whose EXIT trap has run.
   bool SparesRest() const;
-  // The spared processes of this worker have ended. Not called after a Sweep effect, which kills them.
+  // The spared processes of this worker have ended; this may be called before OnExit, which the worker's last
+  // output delays. Not called after a Sweep effect, which kills them.
   void OnRestEnded(BootTime now, int local_rank, Effects* out);
   void OnProgress(BootTime now, Effects* out);  // the progress file was touched in the current round
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "agent/host/core/keyboard_hint.h"
+#include "base/exception_text.h"
 #include "base/failure.h"
 #include "base/other_failures.h"
 #include "base/text.h"
@@ -20,23 +20,22 @@ constexpr absl::Duration kReportBefore = absl::Seconds(5);
 
 constexpr size_t kMaxLeftNamed = 8;
 
-bool IsTraceback(const std::string& text) { return absl::StrContains(text, "Traceback (most recent call last)"); }
-
 }  // namespace
 
 bool RoundFailures::OnEnd(const WorkerEnd& end, std::optional<BootTime> stopping_since, Effects* out) {
   const Ending& ending = end.ending;
   if (ending.without_input) without_input_[end.local_rank] = ending.output_is_unseen;
-  all_usage_errors_ &= ending.by_signal ? stopping_since.has_value() : ending.number == kWorkerUsage;
-  if (ending.ok() && !stopping_since) left_early_.insert(end.local_rank);
+  const bool by_itself = !stopping_since || end.at < *stopping_since;
+  all_usage_errors_ &= ending.by_signal ? !by_itself : ending.number == kWorkerUsage;
+  if (ending.ok() && by_itself) left_early_.emplace(end.local_rank, end.at);
   if (ending.ok()) return false;
   if (ending.done) {
-    if (!stopping_since) SayDone(end, out);
+    if (by_itself) SayDone(end, out);
     return false;
   }
   if (!stopping_since) {
     if (ending.hung == Ending::Hung::kNo && SoundsLikeAnEcho(MakeFailure(end, end.at))) {
-      echoes_.push_back(end);
+      AddEcho(end);
       return false;
     }
     Fail(end, out);
@@ -48,6 +47,11 @@ bool RoundFailures::OnEnd(const WorkerEnd& end, std::optional<BootTime> stopping
   }
   if (cause_ || !TakesLate(end, *stopping_since, out)) AddFurther(end, *stopping_since, out);
   return false;
+}
+
+void RoundFailures::AddEcho(const WorkerEnd& echo) {
+  const auto is_earlier = [](const WorkerEnd& a, const WorkerEnd& b) { return a.at < b.at; };
+  echoes_.insert(std::upper_bound(echoes_.begin(), echoes_.end(), echo, is_earlier), echo);
 }
 
 std::optional<BootTime> RoundFailures::AwaitsCauseUntil() const {
@@ -83,31 +87,35 @@ void RoundFailures::TakeHung(const WorkerEnd& end, Effects* out) {
   Fail(end, out);
 }
 
-// A failure after the node began to stop its workers. A worker that reported a failure earlier than the cause, or
-// one that the cause may be an echo of, and took longer to end becomes the cause after all.
+// A failure that is reported after the node began to stop its workers. A worker that failed earlier than the
+// cause, or whose failure the cause may be an echo of, becomes the cause after all.
 void RoundFailures::AddFurther(const WorkerEnd& end, BootTime stopping_since, Effects* out) {
   const BootTime at = FailedAt(end);
   v1::Failure other = MakeFailure(end, at);
   const std::optional<BootTime> before = FailedBefore(end, stopping_since);
   const bool after_echo = cause_ && SoundsLikeAnEcho(*cause_), is_echo = SoundsLikeAnEcho(other);
-  const bool is_earlier = before && *before < cause_at_ && !end.ending.by_signal && (after_echo || !is_echo);
+  const bool by_itself = end.at < stopping_since;
+  const bool by_our_signal = end.ending.by_signal && !by_itself;
+  const bool is_earlier = before && *before < cause_at_ && !by_our_signal && (after_echo || !is_echo);
   if (!cause_ || !before || !(is_earlier || (after_echo && !is_echo))) {
-    other.set_after_our_signal(true);
+    other.set_after_our_signal(!by_itself);
     return AddOther(std::move(other), at);
   }
   AddOther(*std::move(cause_), cause_at_);
   TakeLate(end, *before, stopping_since, out);
 }
 
-// When the worker failed, if what it wrote shows that it did before this node began to stop its workers. What is
-// on its standard error counts only beside an echo: a program may print a traceback and go on.
+// When the worker failed, if it had ended before this node began to stop its workers, or if what it wrote shows
+// that it had failed. What is on its standard error counts only beside an echo, and only if an exception is the
+// end of it: a program may print a traceback and go on.
 std::optional<BootTime> RoundFailures::FailedBefore(const WorkerEnd& end, BootTime stopping_since) const {
   const Ending& ending = end.ending;
+  if (end.at < stopping_since) return FailedAt(end);
   BootTime at = absl::InfiniteFuture();
   if (ending.failed_at_s) {
     at = FailedAt(end);
     if (ending.by_signal && at < stopping_since - kReportBefore) return std::nullopt;  // it went on
-  } else if (cause_ && SoundsLikeAnEcho(*cause_) && ending.spoke_at && IsTraceback(ending.last_words)) {
+  } else if (cause_ && SoundsLikeAnEcho(*cause_) && ending.spoke_at && EndsWithException(ending.last_words)) {
     at = std::clamp(absl::UnixEpoch() + (*ending.spoke_at - end.wall_at_boot), started_at_, end.at);
     if (at < cause_at_ - kReportBefore) return std::nullopt;
   }
@@ -125,7 +133,7 @@ void RoundFailures::AddOther(v1::Failure other, BootTime at) {
   others_.push_back({std::move(other), at});
 }
 
-// A worker that reported a failure from before the stop, and took longer to end than its peers took to fail
+// A worker that had failed before the stop, and whose end took longer, or its report, than its peers took to fail
 // because of it: their failures may all be echoes of this one. The node was stopped by then anyway.
 bool RoundFailures::TakesLate(const WorkerEnd& end, BootTime stopping_since, Effects* out) {
   const std::optional<BootTime> at = FailedBefore(end, stopping_since);
@@ -136,7 +144,7 @@ bool RoundFailures::TakesLate(const WorkerEnd& end, BootTime stopping_since, Eff
 
 void RoundFailures::TakeLate(const WorkerEnd& end, BootTime at, BootTime stopping_since, Effects* out) {
   SetCause(end, at);
-  if (end.ending.by_signal) {
+  if (end.ending.by_signal && end.at >= stopping_since) {
     cause_->set_exit_code(kUncaughtException);
     cause_->set_hint("it had failed, and muster's signal ended it before it could exit");
   }
@@ -222,13 +230,19 @@ void RoundFailures::AddHint() {
           : "--local_rank, with an underscore, use --pass-local-rank=local_rank"));
 }
 
-// Who had left its peers without a failure; empty: nobody.
+// Who left its peers without a failure; empty: nobody. Whoever closed its connections may have ended after those
+// that failed because of it.
 std::string RoundFailures::LeftEarly() const {
-  std::vector<std::string> left;
-  for (const int local_rank : left_early_) left.push_back(absl::StrCat("rank ", round_.first_rank() + local_rank));
-  return left.empty()
-             ? ""
-             : absl::StrCat(JoinAtMost(left, kMaxLeftNamed), " exited with code 0 while this rank still ran");
+  std::vector<std::string> before, after;
+  for (const auto& [local_rank, at] : left_early_) {
+    (at <= cause_at_ ? before : after).push_back(absl::StrCat("rank ", round_.first_rank() + local_rank));
+  }
+  if (before.empty() && after.empty()) return "";
+  return before.empty()
+             ? absl::StrCat(JoinAtMost(after, kMaxLeftNamed),
+                            " exited with code 0 soon after this failure; a process closes its "
+                            "connections before it ends")
+             : absl::StrCat(JoinAtMost(before, kMaxLeftNamed), " exited with code 0 while this rank still ran");
 }
 
 void RoundFailures::Describe(v1::HostStatus* status) const {

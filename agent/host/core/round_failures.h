@@ -1,16 +1,15 @@
 // Which worker made this node's round fail, among all workers of the node that failed in it.
 //
-// The failure that is reported first is the cause, unless it is an echo (base/failure.h): then its own cause has
-// kEchoPatience to end, too. A worker that exits after the stop replaces the cause if what it wrote shows that it
-// failed earlier: its peers may fail because of it faster than it ends. All others are listed as failures after
-// muster's own signal, also where no worker of this node is the cause. A worker that had created its done file has
-// not failed, however it ends; one that muster has ended because the job hung has. Pure.
+// The first failure is the cause, unless it is an echo (base/failure.h): then its own cause has kEchoPatience to
+// end, too. A worker whose end is reported after the stop replaces the cause if it had ended before, or if what it
+// wrote shows that it failed earlier: its peers may fail because of it faster than it ends. All others are listed
+// as failures after muster's own signal, also where no worker of this node is the cause. A worker that had created
+// its done file has not failed, however it ends; one that muster has ended because the job hung has. Pure.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -26,7 +25,7 @@ inline constexpr absl::Duration kUsageErrorWithin = absl::Minutes(1);
 
 // The end of a worker, and the clocks that date it.
 struct WorkerEnd {
-  BootTime at = absl::InfinitePast();           // when the host learned of it
+  BootTime at = absl::InfinitePast();           // when the host saw it; the report may have come later
   absl::Time wall_at_boot = absl::UnixEpoch();  // the machine's boot by the wall clock, as both clocks show it now
   int local_rank = 0;
   int64_t pid = 0;
@@ -62,6 +61,7 @@ class RoundFailures {
   void SayDone(const WorkerEnd& end, Effects* out) const;
   void TakeHung(const WorkerEnd& end, Effects* out);
   void AddFurther(const WorkerEnd& end, BootTime stopping_since, Effects* out);
+  void AddEcho(const WorkerEnd& echo);
   std::optional<BootTime> FailedBefore(const WorkerEnd& end, BootTime stopping_since) const;
   std::string LeftEarly() const;
   bool TakesLate(const WorkerEnd& end, BootTime stopping_since, Effects* out);
@@ -84,9 +84,9 @@ class RoundFailures {
   };
   std::vector<Other> others_;  // in the order in which they became known, the first kMaxOtherFailures
   int more_others_ = 0;
-  std::vector<WorkerEnd> echoes_;      // before muster's signal; their cause is not known
-  std::set<int> left_early_;           // local ranks that exited with 0 before muster's signal
-  std::map<int, bool> without_input_;  // ended workers that read /dev/null; whether their output is unseen
+  std::vector<WorkerEnd> echoes_;       // before muster's signal, in order of time; their cause is not known
+  std::map<int, BootTime> left_early_;  // local ranks that exited with 0 before muster's signal
+  std::map<int, bool> without_input_;   // ended workers that read /dev/null; whether their output is unseen
   // Every worker that has ended exited with code 2 by itself, or was ended by muster's signal: argparse rejects
   // the arguments of all workers alike.
   bool all_usage_errors_ = true;

@@ -34,22 +34,22 @@ std::optional<int64_t> WorkerTable::OnExit(BootTime now, int local_rank, bool re
   if (it == workers_.end()) return std::nullopt;
   Worker& worker = it->second;
   if (worker.state == State::kFinishing || worker.state == State::kEnded) return std::nullopt;
-  worker.state = rest_lives ? State::kFinishing : State::kEnded;
+  worker.state = rest_lives && !worker.rest_ended ? State::kFinishing : State::kEnded;
   worker.ended_at = now;
   return worker.pid;
 }
 
-bool WorkerTable::OnRestEnded(int local_rank) {
-  const auto it = workers_.find(local_rank);
-  if (it == workers_.end() || it->second.state != State::kFinishing) return false;
-  it->second.state = State::kEnded;
-  return true;
+void WorkerTable::OnRestEnded(int local_rank) {
+  if (const auto it = workers_.find(local_rank); it != workers_.end()) EndRest(&it->second);
 }
 
 void WorkerTable::OnSwept() {
-  for (auto& [rank, worker] : workers_) {
-    if (worker.state == State::kFinishing) worker.state = State::kEnded;
-  }
+  for (auto& [rank, worker] : workers_) EndRest(&worker);
+}
+
+void WorkerTable::EndRest(Worker* worker) {
+  worker->rest_ended = true;
+  if (worker->state == State::kFinishing) worker->state = State::kEnded;
 }
 
 int WorkerTable::live() const {

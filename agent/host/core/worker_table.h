@@ -26,8 +26,10 @@ class WorkerTable {
   // Records the end of a worker's first process. rest_lives: spared processes of its session are still alive.
   // Returns the pid (0: not known), or nullopt if the worker is unknown or its end was reported before.
   std::optional<int64_t> OnExit(BootTime now, int local_rank, bool rest_lives);
-  bool OnRestEnded(int local_rank);  // false: it had no spared processes
-  void OnSwept();                    // the sweep has ended all spared processes
+  // The spared processes of this worker have ended; OnExit of its first process may still be to come.
+  void OnRestEnded(int local_rank);
+  void
+  OnSwept();  // the sweep has ended all spared processes, also those of workers that OnExit is still to report
 
   int live() const;  // workers of which anything may be alive
   // "rank 3 (pid 812), rank 4 (pid 813) and 6 more"; ranks are counted from first_rank.
@@ -55,8 +57,11 @@ class WorkerTable {
     uint64_t start_ticks = 0;
     State state = State::kSpawned;
     BootTime ended_at = absl::InfinitePast();  // when its first process ended
+    bool rest_ended = false;
     bool said_that_it_finishes = false;
   };
+
+  static void EndRest(Worker* worker);
 
   std::map<int, Worker> workers_;
 };

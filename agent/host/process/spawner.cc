@@ -227,6 +227,7 @@ void Spawner::Collect(pid_t pid) {
   it = processes_.find(pid);  // the callback may have led back here
   if (it == processes_.end()) return;
   Ending ending = ToEnding(info);
+  ending.at = EventLoop::Now();
   const WorkerEvents& events = it->second->events;
   ending.rest_lives =
       it->second->worker && events.spares_rest && events.spares_rest() && drain_.Await(pid, events.rest_ended);

@@ -50,6 +50,18 @@ Ending PeerGone() {
   return ending;
 }
 
+TEST_F(HostCoreTest, AFailureReportedLateComesFirst) {
+  Run(1);
+  Ending ending = Ended(false, 7);
+  ending.at = now_;
+  now_ += absl::Milliseconds(60);
+  core_.OnExit(now_, 1, Ended(true, SIGSEGV), &effects_);
+  core_.OnExit(now_, 0, ending, &effects_);
+  Swept();
+  EXPECT_EQ(LastStatus().failure().exit_code(), 7);
+  EXPECT_EQ(FromBootNanos(LastStatus().failure_boot_ns()), ending.at);
+}
+
 TEST_F(HostCoreTest, AnEchoStopsNobodyUntilItsCauseHasHadTime) {
   Run(1);
   core_.OnExit(now_, 0, PeerGone(), &effects_);

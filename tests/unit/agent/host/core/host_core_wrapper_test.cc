@@ -48,6 +48,33 @@ TEST_F(WrapperTest, NothingIsSweptWhileTheTrainingFinishes) {
   EXPECT_EQ(core_.phase(), v1::HOST_PHASE_IDLE);
 }
 
+// What the first process wrote last is awaited while the rest holds its standard error.
+TEST_F(WrapperTest, TheRestMayEndBeforeTheExitIsReported) {
+  Run(1);
+  Leave();
+  core_.OnRestEnded(now_, 0, &effects_);
+  core_.OnRestEnded(now_, 1, &effects_);
+  WrapperEnds(0);
+  EXPECT_TRUE(Took<Sweep>().empty());
+  WrapperEnds(1);
+  EXPECT_EQ(Took<Sweep>().size(), 1u);
+  Swept();
+  EXPECT_EQ(core_.phase(), v1::HOST_PHASE_IDLE);
+}
+
+TEST_F(WrapperTest, TheSweepMayComeBeforeTheExitIsReported) {
+  Run(1);
+  Leave();
+  WrapperEnds(0);
+  Pass(absl::Seconds(9));
+  ASSERT_EQ(Took<Sweep>().size(), 1u);
+  core_.OnSwept(now_, "", &effects_);
+  WrapperEnds(1);
+  EXPECT_EQ(Took<Sweep>().size(), 2u);
+  Swept();
+  EXPECT_EQ(core_.phase(), v1::HOST_PHASE_IDLE);
+}
+
 TEST_F(WrapperTest, ALongFinishIsLoggedOnce) {
   Run(1);
   Leave();

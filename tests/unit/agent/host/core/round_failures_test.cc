@@ -42,7 +42,9 @@ class RoundFailuresTest : public ::testing::Test {
   static Ending Killed(int signal) { return Ending{.by_signal = true, .number = signal}; }
   // It wrote a traceback then, counted from the round's start.
   static Ending Raised(Ending ending, absl::Duration at) {
-    ending.last_words = "[rank3]: Traceback (most recent call last):\n[rank3]: ValueError: bad data";
+    ending.last_words =
+        "[rank3]: Traceback (most recent call last):\n[rank3]:   File \"t.py\", line 3\n[rank3]: ValueError: bad "
+        "data";
     ending.spoke_at = kWallAtBoot + (kStart + at - absl::UnixEpoch());
     return ending;
   }
@@ -214,6 +216,80 @@ TEST_F(RoundFailuresTest, AnExceptionThatIsNoEndIsNoCause) {
   EXPECT_FALSE(End(2, absl::Seconds(23), Raised(Killed(SIGTERM), absl::Seconds(22)))) << "our signal raised it";
   EXPECT_FALSE(End(3, absl::Seconds(23), Killed(SIGTERM)));
   EXPECT_EQ(CauseRank(), 0);
+}
+
+TEST_F(RoundFailuresTest, AnExceptionThatWasHandledIsNoCause) {
+  EXPECT_FALSE(End(0, absl::Seconds(10), Echo(Code(1))));
+  failures_.TakeEchoes(&effects_);
+  stopping_since_ = kStart + absl::Seconds(12);
+  Ending healthy = Killed(SIGTERM);
+  healthy.last_words =
+      "ERROR:root:sample skipped\nTraceback (most recent call last):\n  File \"t.py\", line 3, in load\n"
+      "    int(text)\nValueError: bad data\nstep 5";
+  healthy.spoke_at = kWallAtBoot + (kStart + absl::Seconds(11) - absl::UnixEpoch());
+  EXPECT_FALSE(End(1, absl::Seconds(13), healthy));
+  EXPECT_EQ(CauseRank(), 0);
+}
+
+// Another process holds its standard error, so what it wrote is awaited.
+TEST_F(RoundFailuresTest, AFailureReportedLateKeepsItsPlace) {
+  EXPECT_TRUE(End(1, absl::Milliseconds(10'060), Killed(SIGSEGV)));
+  stopping_since_ = kStart + absl::Milliseconds(10'060);
+  EXPECT_FALSE(End(0, absl::Seconds(10), Code(1)));
+  EXPECT_EQ(CauseRank(), 0);
+  EXPECT_EQ(CauseAt(), absl::Seconds(10));
+  const v1::Failure reported = Reported().failure();
+  EXPECT_FALSE(reported.after_our_signal());
+  ASSERT_EQ(reported.others_size(), 1);
+  EXPECT_EQ(reported.others(0).signal(), SIGSEGV);
+}
+
+TEST_F(RoundFailuresTest, ALateReportOfALaterEndIsNoCause) {
+  EXPECT_TRUE(End(1, absl::Milliseconds(9'960), Killed(SIGSEGV)));
+  stopping_since_ = kStart + absl::Milliseconds(10'060);
+  EXPECT_FALSE(End(0, absl::Seconds(10), Code(1)));
+  EXPECT_FALSE(End(2, absl::Milliseconds(9'900), Echo(Code(1))));
+  EXPECT_EQ(CauseRank(), 1);
+  const v1::Failure reported = Reported().failure();
+  ASSERT_EQ(reported.others_size(), 2);
+  for (const v1::Failure& other : reported.others()) {
+    EXPECT_FALSE(other.after_our_signal()) << "it failed by itself";
+  }
+}
+
+TEST_F(RoundFailuresTest, AnAbortReportedLateStaysAnAbort) {
+  EXPECT_TRUE(End(1, absl::Milliseconds(10'060), Code(1)));
+  stopping_since_ = kStart + absl::Milliseconds(10'060);
+  EXPECT_FALSE(End(0, absl::Seconds(10), Killed(SIGABRT)));
+  EXPECT_EQ(CauseRank(), 0);
+  EXPECT_EQ(failures_.cause()->signal(), SIGABRT);
+  EXPECT_EQ(failures_.cause()->hint(), "");
+}
+
+TEST_F(RoundFailuresTest, TheFirstEchoMayBeReportedLast) {
+  EXPECT_FALSE(End(1, absl::Milliseconds(10'060), Echo(Code(1))));
+  EXPECT_FALSE(End(0, absl::Seconds(10), Echo(Code(1))));
+  EXPECT_EQ(failures_.AwaitsCauseUntil(), kStart + absl::Seconds(10) + kEchoPatience);
+  failures_.TakeEchoes(&effects_);
+  EXPECT_EQ(CauseRank(), 0);
+}
+
+TEST_F(RoundFailuresTest, WhoLeftAfterAnEchoIsNamedAsThat) {
+  EXPECT_FALSE(End(0, absl::Seconds(10), Echo(Code(1))));
+  EXPECT_FALSE(End(3, absl::Seconds(11), Code(0)));
+  failures_.TakeEchoes(&effects_);
+  failures_.AddHint();
+  EXPECT_EQ(failures_.cause()->hint(),
+            "rank 7 exited with code 0 soon after this failure; a process closes its connections before it ends");
+}
+
+TEST_F(RoundFailuresTest, WhoLeftBeforeAnEchoIsNamedAlone) {
+  EXPECT_FALSE(End(2, absl::Seconds(9), Code(0)));
+  EXPECT_FALSE(End(0, absl::Seconds(10), Echo(Code(1))));
+  EXPECT_FALSE(End(3, absl::Seconds(11), Code(0)));
+  failures_.TakeEchoes(&effects_);
+  failures_.AddHint();
+  EXPECT_EQ(failures_.cause()->hint(), "rank 6 exited with code 0 while this rank still ran");
 }
 
 TEST_F(RoundFailuresTest, WhoLeftEarlyIsNamedBesideAnEcho) {

@@ -44,14 +44,28 @@ TEST_F(WorkerTableTest, AnExitCountsOnce) {
 }
 
 TEST_F(WorkerTableTest, AWorkerLivesUntilItsSparedProcessesEnd) {
-  EXPECT_FALSE(table_.OnRestEnded(0)) << "it runs";
   EXPECT_TRUE(Exit(0, true));
   EXPECT_TRUE(Exit(1));
   EXPECT_EQ(table_.live(), 1);
   EXPECT_FALSE(Exit(0)) << "reported before";
-  EXPECT_FALSE(table_.OnRestEnded(1)) << "nothing of it was spared";
-  EXPECT_TRUE(table_.OnRestEnded(0));
+  table_.OnRestEnded(1);
+  EXPECT_EQ(table_.live(), 1) << "nothing of it was spared";
+  table_.OnRestEnded(0);
   EXPECT_EQ(table_.live(), 0);
+}
+
+TEST_F(WorkerTableTest, TheRestMayEndBeforeTheExitIsReported) {
+  table_.OnRestEnded(0);
+  EXPECT_EQ(table_.live(), 2);
+  EXPECT_TRUE(Exit(0, true));
+  EXPECT_EQ(table_.live(), 1);
+}
+
+TEST_F(WorkerTableTest, TheSweepMayComeBeforeTheExitIsReported) {
+  table_.OnSwept();
+  EXPECT_EQ(table_.live(), 2);
+  EXPECT_TRUE(Exit(0, true));
+  EXPECT_EQ(table_.live(), 1);
 }
 
 TEST_F(WorkerTableTest, ASweepEndsSparedProcessesOnly) {

@@ -95,6 +95,14 @@ TEST_F(SpawnerTest, EveryExitCodePassesThrough) {
   }
 }
 
+TEST_F(SpawnerTest, AnEndIsDated) {
+  const BootTime before = EventLoop::Now();
+  const Ending ending = EndOf(Shell("exit 1"));
+  ASSERT_TRUE(ending.at);
+  EXPECT_GE(*ending.at, before);
+  EXPECT_LE(*ending.at, EventLoop::Now());
+}
+
 TEST_F(SpawnerTest, EveryDeadlySignalPassesThrough) {
   const std::set<int> harmless = {SIGCHLD, SIGCONT, SIGURG, SIGWINCH, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU, 32, 33};
   for (int signal = 1; signal <= 64; ++signal) {
