@@ -7,6 +7,7 @@
 #include "base/ids.h"
 #include "rendezvous/core/coordinator.h"
 #include "rendezvous/core/explain.h"
+#include "rendezvous/core/lease.h"
 
 namespace muster::rendezvous {
 namespace {
@@ -144,6 +145,7 @@ void Coordinator::LearnMembership(BootTime now, const v1::Round& last, Host& hos
     part.round = last;
     part.workers = host.status.slots();
     host.seat = last.seat();
+    if (host.RunsSomething()) host.lease_until = LeaseEnd(job_, host);  // it may hold one of the predecessor
     job_.succession.NoteAttached(now);
     // A member of the greatest round has precedence for its place.
     job_.hosts.GivePlaceTo(host.status);

@@ -134,9 +134,12 @@ void Conduct::OnLine(const HostProcess& host, const Note& note) {
   } else if (absl::StartsWith(note.text, "second request to stop")) {
     promised_.erase(promise);
   } else if (event == events::kLeaseEnded) {
-    // That of the primary needs the answers of another node, too.
+    // That of the primary needs the answers of another node, too. A coordinator that misses a member cuts the time
+    // short.
     const bool serves = host.agent != nullptr && host.agent->home != nullptr;
-    if (IsAnswered(host) && !serves)
+    const Session* const session = host.agent != nullptr ? host.agent->session : nullptr;
+    const bool misses_one = session != nullptr && session->home->core.job().MembersUnseen() > 0;
+    if (IsAnswered(host) && !serves && !misses_one)
       Fail(11, absl::StrCat(host.id(), " is answered while it leaves, and its lease ends"));
     promised_.erase(promise);
   } else if (event == events::kWorkersKilled && now + kRounding < promise->second) {

@@ -11,7 +11,7 @@
 //     early.
 // 11. The workers of a node that leaves have the time that its log promises, which is that of its options unless
 //     the node had begun to stop them by itself. Only a second request or the end of the lease takes it, and the
-//     log says so.
+//     log says so. The lease of a node that is answered ends only if its coordinator misses another member.
 #pragma once
 
 #include <functional>

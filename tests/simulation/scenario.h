@@ -52,6 +52,7 @@ enum class Script {
   kLateNewcomer,
   kWakeAfterExit,
   kReturnAtOnce,
+  kCutOffTogether,
 };
 
 // How members are identified.

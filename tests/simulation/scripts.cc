@@ -50,6 +50,8 @@ void Scripts::Begin() {
       return After(first, &Scripts::SleepThroughExits);
     case Script::kReturnAtOnce:
       return After(first, &Scripts::ReturnAtOnce);
+    case Script::kCutOffTogether:
+      return After(first, &Scripts::CutOffTogether);
   }
 }
 
@@ -255,6 +257,29 @@ void Scripts::ReturnAtOnce() {
   });
 }
 
+// The primary and another member, which may be leaving, are cut off together: they go on until the primary
+// notices. A new primary begins with the others meanwhile.
+void Scripts::CutOffTogether() {
+  After(prng_.Between(40, 60) * kSecond, &Scripts::CutOffTogether);
+  HostProcess* const primary = cluster_->HostAt(0);
+  HostProcess* const other = AnyMember();
+  if (primary == nullptr || other == nullptr || primary->machine == other->machine) return;
+  const Micros lease = env_->scenario().limits.lease;
+  const std::vector<Machine*> island = {primary->machine, other->machine};
+  if (prng_.Chance(30)) world_->host_shell().Signal(other, SIGTERM);
+  env_->scheduler().After(prng_.Between(0, kSecond), [this, island] {
+    if (!stopped_) world_->network().MoveTo(1, island);
+  });
+  env_->scheduler().After(prng_.Between(kSecond, 3 * kSecond), [this, primary] {
+    if (!stopped_ && cluster_->HostAt(0) == primary) world_->platform().Replace(0, false);
+  });
+  env_->scheduler().After(kSecond + prng_.Between(2 * lease, 5 * lease), [this, island] {
+    if (stopped_) return;
+    world_->deaths().PowerOff(island.front());
+    world_->network().MoveTo(0, island);
+  });
+}
+
 // ---- what a seed draws
 
 namespace {
@@ -326,7 +351,7 @@ void DrawScript(Prng prng, Scenario& s) {
   if (!prng.Chance(10) || s.limits.lease == 0 || s.job.nodes > 16) return;
   DrawSmallJob(prng, s);
   s.detours.another_job_percent = 0;  // else wrong addresses at the start may be the only event
-  switch (prng.Below(9)) {
+  switch (prng.Below(10)) {
     case 0:
       s.script.kind = Script::kFreezeWholeNode;
       s.mix = "all of a node is frozen, by the worst of clocks";
@@ -391,6 +416,19 @@ void DrawScript(Prng prng, Scenario& s) {
       s.job.coordinator_alone = false;
       s.job.places = prng.Chance(50) ? Places::kByRank : Places::kNone;
       s.job.serves_if_local = true;
+      break;
+    case 8:
+      s.script.kind = Script::kCutOffTogether;
+      s.mix = "the primary is cut off with another member";
+      s.job.coordinator_alone = false;
+      s.job.nodes = s.job.max_nodes = static_cast<int>(prng.Between(4, 5));
+      s.job.min_nodes = 3;
+      s.limits.shutdown_grace = prng.Between(kSecond, 15 * kSecond);
+      s.limits.termination_grace = prng.Between(kSecond, 60 * kSecond);
+      s.limits.rejoin_timeout = 10 * 60 * kSecond;  // those who are cut off must not give the job up
+      s.workers.run_time = prng.Between(80, 150) * kSecond;
+      s.workers.term_slow_percent = 80;
+      s.faults.phase = prng.Between(60, 120) * kSecond;
       break;
     default:
       s.script.kind = Script::kFarewellTwice;

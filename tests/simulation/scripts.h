@@ -36,6 +36,7 @@ class Scripts {
   void FailAMember();
   void SleepThroughExits();
   void ReturnAtOnce();
+  void CutOffTogether();
   void After(Micros delay, void (Scripts::*what)());
   HostProcess* AnyMember();
 

@@ -159,6 +159,15 @@ TEST_F(ReplacedPrimaryTest, WhoseHostIsBackHasNotGoneOn) {
   EXPECT_TRUE(RunsAfter(lease_ + absl::Seconds(2), {"a", "c", "d"}));
 }
 
+TEST_F(ReplacedPrimaryTest, AMemberThatComesLateMayHoldALeaseOfIt) {
+  Return({"c", "d"});
+  ASSERT_FALSE(RunsAfter(2 * lease_ + Options().shutdown_grace - absl::Seconds(1), {"c", "d"}));
+  after_.At("b") = before_.At("b");
+  after_.Attach("b");
+  EXPECT_FALSE(RunsAfter(lease_ - absl::Seconds(1), {"c", "d"}));
+  EXPECT_TRUE(RunsAfter(absl::Seconds(3), {"c", "d"}));
+}
+
 // Of a separate coordinator that is replaced: the one before may still answer b.
 TEST_F(RecoveringTest, ASeparateCoordinatorMayHaveGoneOnWithAMissingMember) {
   const CoordinatorOptions& options = after_.core().job().options;
