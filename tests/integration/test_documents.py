@@ -101,6 +101,21 @@ class DocumentsTest(unittest.TestCase):
         self.assertGreater(len(cited), 10)
         self.assertEqual([], sorted(name for name in cited if f"def {name}(" not in there))
 
+    def test_the_design_names_what_is_in_its_files(self):
+        cited = re.findall(r"`([\w/]+\.(?:cc|h))`\s\(`(\w+)`", (ROOT / "docs/design.md").read_text())
+        self.assertGreater(len(cited), 20)
+        sources = [path for folder in FOLDERS.split("|") for end in ("cc", "h") for path in (ROOT / folder).rglob(f"*.{end}")]
+        for name, symbol in cited:
+            there = [path for path in sources if str(path).endswith("/" + name)]
+            self.assertTrue(any(symbol in path.read_text() for path in there), f"{name}: {symbol}")
+
+    def test_the_program_of_each_unit_test_that_is_named_exists(self):
+        programs = "".join(path.read_text() for path in (ROOT / "tests").rglob("CMakeLists.txt"))
+        named = {name for page in [*PAGES, ROOT / "CONTRIBUTING.md"] for name in
+                 re.findall(r"(?:bin/|-R )(\w+_test)\b", page.read_text())}
+        self.assertGreater(len(named), 0)
+        self.assertEqual([], sorted(name for name in named if f"muster_test({name}" not in programs))
+
     def test_each_folders_readme_names_its_sources(self):
         folders = {path.parent for room in ("agent", "base", "cli", "rendezvous") for path in (ROOT / room).rglob("*.cc")}
         self.assertGreater(len(folders), 15)
