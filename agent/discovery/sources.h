@@ -61,7 +61,7 @@ struct Traits {
   absl::Duration termination_grace = {};  // time from the stop signal to SIGKILL, less a reserve; zero: not known
   absl::Duration join_timeout = {};       // zero: that of a machine without a platform
   RetryCode retry = {};
-  bool replaces_no_node = false;    // waiting for a lost node helps only if a network cut ends, so less is waited
+  bool replaces_no_node = false;  // waiting for a lost node helps only if a network cut ends, so less is waited
   // It starts no process of a run again, so one that starts after the end belongs to the next launch: two commands
   // of one script have the same run id.
   bool starts_no_node_again = false;

@@ -108,8 +108,11 @@ absl::StatusOr<bool> ParseBoolean(std::string_view text) {
 
 absl::StatusOr<NodeRange> ParseNodeRange(std::string_view text) {
   const size_t colon = text.find(':');
-  const auto low = ParseInteger(text.substr(0, colon), kNodeCounts);
-  const auto high = colon == std::string_view::npos ? low : ParseInteger(text.substr(colon + 1), kNodeCounts);
+  const auto count = [&](size_t from, size_t length = std::string_view::npos) {
+    return ParseInteger(AsStd(absl::StripAsciiWhitespace(AsAbsl(text.substr(from, length)))), kNodeCounts);
+  };
+  const auto low = count(0, colon);
+  const auto high = colon == std::string_view::npos ? low : count(colon + 1);
   if (!low.ok() || !high.ok()) return Expected("N or MIN:MAX, each from " + ShowBounds(kNodeCounts));
   if (*low > *high) return absl::InvalidArgumentError("expected MIN:MAX with MIN at most MAX");
   return NodeRange{*low, *high};

@@ -478,7 +478,7 @@ class Planner {
     for (const std::string& name : plan_->leave_signals.unknown) {
       plan_->view.warnings.push_back(absl::StrCat(signals->source, ": unknown signal ", name, " is ignored"));
     }
-    plan_->notes = settings_.notes;
+    plan_->notes.insert(plan_->notes.begin(), settings_.notes.begin(), settings_.notes.end());
     if (!membership_.ignored_sources.empty()) plan_->notes.push_back(membership_.ignored_sources);
     if (config_->slots() > 1 && environment_.count(kOmpThreads) == 0) {
       plan_->notes.push_back(absl::StrCat(kOmpThreads, " is not set: workers get 1"));

@@ -76,6 +76,9 @@ void AgentShell::CarryOut(AgentProcess* agent, const agent::Effect& effect) {
 void AgentShell::SendToHost(AgentProcess* agent, const v1::HostDirective& to_host) {
   HostProcess* host = agent->host;
   const Micros answered_for = agent->contact.answered_for;
+  Micros& silence = host->contact.silence_before_exit;
+  if (to_host.has_exit() && silence < 0)
+    silence = env_->now() - std::max(host->born, host->contact.last_directive);
   execution_->DeliverAfter(kLinkDelay, host, [this, agent, host, answered_for, directive = to_host] {
     // The link may still hold messages of an older agent; the core drops them.
     const bool newest = host->agent == agent;

@@ -65,7 +65,7 @@ void Invariants::OnDirectiveSent(const CoordinatorHome& home, const HostProcess&
   if (const std::string why = OutOfRange(directive); !why.empty()) {
     return Fail(5, absl::StrCat(to.id(), " gets what no agent obeys: ", why));
   }
-  if (directive.has_refused()) return CheckRefusal(to, directive.refused());  // it says nothing of the job
+  if (directive.has_refused()) return CheckRefusal(home, to, directive.refused());  // it says nothing of the job
   if (directive.has_verdict() || directive.has_release()) CheckIsOfThisJob(home, to);
   CoordinatorRecord& record = coordinators_[home.id];
   const auto epoch = std::make_pair(directive.id().epoch().number(), directive.id().epoch().random());
@@ -100,11 +100,16 @@ void Invariants::OnDirectiveSent(const CoordinatorHome& home, const HostProcess&
   }
 }
 
-void Invariants::CheckRefusal(const HostProcess& to, const v1::Refused& refused) {
+void Invariants::CheckRefusal(const CoordinatorHome& home, const HostProcess& to, const v1::Refused& refused) {
   if (MayBeRefused(to) && refused.exit_code() == kExitNotFound) return;
-  const bool may_be_another_jobs = scenario_.job.run_id_may_repeat && verdict_announced_;
+  const BootTime concluded = home.core.job().concluded_at;
+  const bool is_over = concluded != absl::InfiniteFuture();
+  // The time of the way makes a node look younger than it is, if the connection was quicker.
+  const bool has_sent = to.agent != nullptr && !to.agent->contact.sent_up.empty();
+  const Micros way = has_sent ? env_->now() - to.agent->contact.sent_up.front().second : 0;
+  const bool came_after = is_over && to.born + way >= home.owner->machine->TimeOfBoot(concluded);
   const bool knows_the_end = to.memory.has_verdict();  // the primary's new agent may not know yet that it does
-  if (refused.later() && may_be_another_jobs && (to.born > announced_at_ || knows_the_end)) return;
+  if (refused.later() && scenario_.job.run_id_may_repeat && (came_after || knows_the_end)) return;
   if (refused.reason() == rendezvous::kRunsStill && MayGoOnWithoutANode()) return BeginAgain();
   Fail(5, absl::StrCat(to.id(), " was refused: ", refused.reason()));
 }
@@ -475,7 +480,8 @@ void Invariants::CheckSameVerdict(const std::string& where, const std::string& b
 void Invariants::CheckExitWithoutVerdict(const HostProcess& host, const host::Finish& finish,
                                          const std::string& who) {
   const bool observer = host.place >= scenario_.job.nodes;
-  const Micros silence = env_->now() - std::max(host.born, host.contact.last_directive);
+  const Micros silent_now = env_->now() - std::max(host.born, host.contact.last_directive);
+  const Micros silence = std::max(silent_now, host.contact.silence_before_exit);
   const Micros limit = std::min(scenario_.limits.coordinator_timeout, scenario_.limits.join_timeout) * 9 / 10;
   if (host.fate.gave_up_port && finish.exit_code == kExitUnavailable) return;
   if (finish.exit_code == kExitUnavailable || (observer && finish.exit_code == 0)) {

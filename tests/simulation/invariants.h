@@ -142,7 +142,7 @@ class Invariants {
   void CheckVerdictTold(const CoordinatorHome& home, const v1::Verdict& verdict, bool is_new);
   void CheckSameVerdict(const std::string& where, const std::string& by, const v1::Verdict& verdict);
   void CheckRelease(const CoordinatorHome& home);
-  void CheckRefusal(const HostProcess& to, const v1::Refused& refused);
+  void CheckRefusal(const CoordinatorHome& home, const HostProcess& to, const v1::Refused& refused);
   void CheckIsOfThisJob(const CoordinatorHome& home, const HostProcess& to);
   bool MayGoOnWithoutANode() const;
   bool TwoHaveTheNumberOf(const RoundKey& round) const;

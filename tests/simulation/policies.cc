@@ -150,7 +150,7 @@ void Policies::CheckHeldBack(const CoordinatorHome& home, const rendezvous::Host
   const std::string node = rendezvous::NodeFor(known, home.core.job().gathering.first_round);
   const auto was_in = [&](const auto& round) {
     return std::any_of(round.second.members.begin(), round.second.members.end(), [&](const auto& member) {
-      return !known.status.has_place() || member.second->place == known.status.place();
+      return !known.status.has_place() || member.second->options.config.place() == known.status.place();
     });
   };
   const auto rounds = std::count_if(rounds_.begin(), rounds_.end(), was_in);
@@ -184,7 +184,7 @@ void Policies::CheckGrowth(const CoordinatorHome& home) {
       round.told.idle_changes() >= scenario_.policy.max_membership_changes)
     return;
   const bool runs = home.core.state() == rendezvous::State::kRunning && round.complete && !record.stopped &&
-                    KeyOf(home.core.greatest().id()) == *record.round;
+                    !home.core.job().MakesNoMoreRounds() && KeyOf(home.core.greatest().id()) == *record.round;
   const std::vector<const HostProcess*> newcomers =
       runs ? Newcomers(home, round) : std::vector<const HostProcess*>();
   Micros since = -1;

@@ -239,12 +239,13 @@ struct HostProcess : Process {
   } fate;
   // Its contact with coordinators, for the checks.
   struct Contact {
-    Micros last_directive = -1;   // when a directive last reached one of its agents
-    Micros answered_at = -1;      // when the newest directive of a coordinator reached it,
-    Micros answered_since = -1;   // since when they have come without a gap,
-    Micros answered_for = -1;     // and when the status that it answers was sent
-    RoundKey lease_ended_in;      // the newest round that ended so
-    bool stopped_itself = false;  // as its newest status says: its worker failed, or its lease ended
+    Micros last_directive = -1;       // when a directive last reached one of its agents
+    Micros silence_before_exit = -1;  // without a directive, when its agent ordered the exit
+    Micros answered_at = -1;          // when the newest directive of a coordinator reached it,
+    Micros answered_since = -1;       // since when they have come without a gap,
+    Micros answered_for = -1;         // and when the status that it answers was sent
+    RoundKey lease_ended_in;          // the newest round that ended so
+    bool stopped_itself = false;      // as its newest status says: its worker failed, or its lease ended
     int heard_by = 0;  // the coordinator that processed its newest status, if that acknowledged the verdict
     Micros last_status_at = -1;  // when a coordinator processed it
   } contact;

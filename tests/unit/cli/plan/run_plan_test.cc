@@ -186,6 +186,18 @@ TEST(PlanTest, OptionsBeatTheHostfile) {
   EXPECT_EQ(plan->config.run_id(), "mine");
 }
 
+TEST(PlanTest, ATimeOfTheStartWithoutAWatchIsSaid) {
+  EXPECT_THAT(Planned({"--start-timeout", "10", "t.py"}).notes,
+              testing::Contains("--start-timeout has no effect, because --hang-timeout is off"));
+  EXPECT_THAT(Planned({"--start-timeout", "10", "--hang-timeout", "5m", "t.py"}).notes, ElementsAre());
+}
+
+TEST(PlanTest, ACountOfNodesMayHaveBlanks) {
+  const RunPlan plan = Planned({"--nnodes", "1 : 2", "--rdzv-endpoint", "10.0.0.1", "t.py"});
+  EXPECT_EQ(plan.config.min_nodes(), 1);
+  EXPECT_EQ(plan.config.max_nodes(), 2);
+}
+
 TEST(PlanTest, UnusableHostfileOptionsAreErrors) {
   EXPECT_EQ(HostfileFault({"--include", "a"}), "--include a: needs --hostfile, whose hosts it filters");
   EXPECT_EQ(HostfileFault({"--hostfile", "hosts", "--source", "vertex"}),
