@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Breaks one decision of the pure cores at a time and checks that the simulation, or a unit test, detects it.
+"""Breaks one decision of the pure cores at a time and checks that the simulation detects it.
 
   run.py                      all mutants of mutants.toml
   run.py NAME...              only these
+  run.py --quick              those that few seeds detect
   run.py --check              only whether each mutant still fits the sources; builds nothing
   run.py --seeds 12000        seeds for each mutant (default: 2500, or the number in the list if that is greater)
 
@@ -13,7 +14,6 @@ is not touched. README.md has the rest.
 import argparse
 import concurrent.futures
 import dataclasses
-import json
 import os
 import pathlib
 import re
@@ -31,27 +31,9 @@ SECONDS_FOR_EACH_SEED = 1.0  # on a busy machine; a mutant that exceeds the tota
 LEAST_SECONDS = 120
 USAGE, FAILED = 64, 1
 
-UNIT_TEST_SECONDS = 60  # each takes less than one; a mutant that exceeds it counts as hung
-
-# The unit tests of each core and of its parts; the longest matching prefix of a file's path decides. Those that detect
-# most come first: the others are not run once one has failed.
-UNIT_TESTS = {
-    "rendezvous/core/": ["coordinator_test", "rendezvous_core_test"],
-    "rendezvous/core/budgets": ["rendezvous_core_test", "coordinator_test"],
-    "rendezvous/core/differences": ["rendezvous_core_test"],
-    "rendezvous/core/port_retry": ["rendezvous_core_test"],
-    "rendezvous/core/root_cause": ["rendezvous_core_test", "coordinator_test"],
-    "rendezvous/core/roster": ["rendezvous_core_test", "coordinator_test"],
-    "rendezvous/core/states": ["rendezvous_core_test"],
-    "rendezvous/gate/frame_guard": ["gate_test"],
-    "rendezvous/gate/gate_core": ["gate_test"],
-    "agent/core/": ["agent_core_test"],
-    "agent/notice/notice": ["notice_test"],
-    "agent/host/core/": ["host_core_test"],
-    "base/proc/": ["marker_test"],
-    "base/ranges": ["base_test"],
-}
-EXPECTATIONS = ("simulation", "unit", "redundant", "open")
+# Where the pure cores are, and the pure parts beside them.
+CORES = ("rendezvous/core/", "rendezvous/gate/frame_guard", "rendezvous/gate/gate_core", "agent/core/", "agent/notice/notice",
+         "agent/host/core/", "base/proc/", "base/ranges")
 
 
 class Problem(Exception):
@@ -62,78 +44,61 @@ class Problem(Exception):
 class Edit:
     """One replacement, within one function of one file."""
     file: str
-    old: str
+    old: str  # a part of the function; blanks and ends of lines are all the same
     new: str
+    function: str = ""
     original: str = ""  # the whole file, as it is when this starts: somebody may edit it while this runs
 
     def __post_init__(self):
         self.original = (ROOT / self.file).read_text()
 
-    def place(self):
-        found = self.original.count(self.old)
-        if found != 1:
-            raise Problem(f"its old text is found {found} times in {self.file}, not once: adapt it to what the rule "
-                          "looks like now")
-        return self.original.index(self.old)
+    def span(self):
+        """Where the old text begins and ends."""
+        text = r"\s+".join(re.escape(word) for word in self.old.split())
+        bodies = [(begin, end) for begin, end, head in functions(self.original) if self.function in names(head)]
+        if not bodies:
+            raise Problem(f"there is no {self.function}() in {self.file}")
+        found = [found.span() for begin, end in bodies
+                 for found in re.compile(text).finditer(self.original, begin, end)]
+        if len(found) != 1:
+            raise Problem(f"its old text is found {len(found)} times in {self.function}() of {self.file}, not once: "
+                          "adapt it to what the rule looks like now")
+        return found[0]
 
 
 @dataclasses.dataclass
 class Mutant:
     name: str
-    expected: str
     edits: list[Edit]
-    why: str = ""
     seeds: int = 0  # needed to notice it, where the default does not suffice
     mix: str = ""  # the mix of faults that was made for it: its seeds alone are run
-    quick: bool = False  # the simulation notices it soon: part of --quick
+    quick: bool = False  # few seeds notice it
     number: int = 0  # its value of MUSTER_MUTANT; 0: the program as it is
 
     def environment(self):
         return dict(os.environ, MUSTER_MUTANT=str(self.number))
-
-    def cores(self):
-        return sorted({core_of(edit.file) for edit in self.edits})
 
 
 @dataclasses.dataclass
 class Result:
     mutant: Mutant
     seed: int | None = None
-    message: str = ""
-    unit: str = ""  # the test that failed
+    message: str = ""  # "": no seed failed
     seeds: int = 0  # number of seeds that were run
     seconds: float = 0.0
 
-    def outcome(self):
-        if self.message:
-            return "simulation"
-        return "unit" if self.unit else "survived"
-
-    def is_as_expected(self):
-        if self.mutant.expected == "open":
-            return True
-        accepted = {"simulation": ("simulation",), "unit": ("unit", "simulation"), "redundant": ("survived",)}
-        return self.outcome() in accepted[self.mutant.expected]
-
-
-def core_of(file):
-    return max((prefix for prefix in UNIT_TESTS if file.startswith(prefix)), key=len, default=None)
-
 
 def read(entry, number):
-    """A mutant of the list: `file`, `old` and `new` are one edit, `also` has others."""
-    edits = [{key: entry.pop(key) for key in ("file", "old", "new")}, *entry.pop("also", [])]
-    return Mutant(**entry, edits=[Edit(**edit) for edit in edits], number=number)
+    """A mutant of the list: `file`, `in`, `old` and `new` are one edit, `also` has others."""
+    edits = [{key: entry.pop(key) for key in ("file", "in", "old", "new")}, *entry.pop("also", [])]
+    return Mutant(**entry, edits=[Edit(edit["file"], edit["old"], edit["new"], edit["in"]) for edit in edits],
+                  number=number)
 
 
 def complaint_about(mutant):
     """What is wrong with it; "" if nothing is."""
-    if mutant.expected not in EXPECTATIONS:
-        return f"expected is {mutant.expected}, not one of {EXPECTATIONS}"
-    if mutant.expected != "simulation" and not mutant.why:
-        return "which test notices it, or why none does, is not said"
     for edit in mutant.edits:
-        if core_of(edit.file) is None:
+        if not edit.file.startswith(CORES):
             return f"{edit.file} is in none of the pure cores"
         if edit.old == edit.new:
             return "it changes nothing"
@@ -182,19 +147,29 @@ inline const int muster_mutant = std::getenv("MUSTER_MUTANT") ? std::atoi(std::g
 """
 
 
+ON_ONE_LINE = re.compile(r"^[^\S\n]*(?!(?:if|for|while|switch|\}) )(?P<head>\S.*?\)[^{\n]*)\{ (?P<body>.*) \}$",
+                         re.MULTILINE)
+DEFINED = re.compile(r"^(?P<head>[A-Za-z][^;{}]*?\)[^;{}]*)\{(?P<body>\n.*?\n)\}$", re.MULTILINE | re.DOTALL)
+
+
+def functions(text):
+    """Where the bodies of the functions begin and end, and what stands before them."""
+    for pattern in (ON_ONE_LINE, DEFINED):
+        for found in pattern.finditer(text):
+            yield found.start("body"), found.end("body"), found["head"]
+
+
+def names(head):
+    """Of the function and what qualifies it: "Job::IsReady"; and of what its parameters call, which does no harm."""
+    return re.findall(r"([~\w:]+)\(", head)
+
+
 def find_function(edit):
     """Where the body of the function begins and ends that the edit breaks, and whether it returns nothing."""
-    text, at = edit.original, edit.place()
-    end_at = at + len(edit.old)
-    on_one_line = re.compile(r"^[^\S\n]*(?!(?:if|for|while|switch|\}) )(?P<head>\S.*?\)[^{\n]*)\{ (?P<body>.*) \}$",
-                             re.MULTILINE)
-    for found in on_one_line.finditer(text):
-        if found.start("body") <= at and end_at <= found.end("body"):
-            return found.start("body"), found.end("body"), returns_nothing(found["head"])
-    defined = re.compile(r"^(?P<head>[A-Za-z][^;{}]*?\)[^;{}]*)\{\n(?P<body>.*?\n)\}$", re.MULTILINE | re.DOTALL)
-    for found in defined.finditer(text):
-        if found.start("body") - 1 <= at and end_at <= found.end("body"):
-            return found.start("body") - 1, found.end("body"), returns_nothing(found["head"])
+    at, end_at = edit.span()
+    for begin, end, head in functions(edit.original):
+        if begin <= at and end_at <= end:
+            return begin, end, returns_nothing(head)
     raise Problem(f"its old text is not within one function of {edit.file}")
 
 
@@ -213,9 +188,9 @@ def with_all(edits):
         copies = ""
         for number, those in sorted(broken.items()):
             changed = body
-            for edit in sorted(those, key=lambda edit: edit.place(), reverse=True):
-                at = edit.place() - begin
-                changed = changed[:at] + edit.new + changed[at + len(edit.old):]
+            for edit in sorted(those, key=lambda edit: edit.span(), reverse=True):
+                first, last = (at - begin for at in edit.span())
+                changed = changed[:first] + edit.new + changed[last:]
             # The name of the lines tells which mutant a compiler rejects.
             copies += (f"\n#line 1 \"mutant_{number}\"\n if (muster_mutant == {number}) {{\n{changed}\n"
                        f"{'return;' if nothing else ''} }}\n")
@@ -303,52 +278,19 @@ def hunt(mutant, seeds):
     return None, ""
 
 
-def failing_unit_test(environment, cores):
-    """The name of the first test of these cores that fails, or ""."""
-    return failing_test(environment, dict.fromkeys(test for core in cores for test in UNIT_TESTS[core]))
-
-
-def failing_test(environment, programs):
-    for test in programs:
-        try:
-            ran = subprocess.run([BUILD / "bin" / test, "--gtest_fail_fast"], cwd=BUILD, capture_output=True, text=True,
-                                 check=False, timeout=UNIT_TEST_SECONDS, env=environment)
-        except subprocess.TimeoutExpired:
-            return f"{test}: no end within {UNIT_TEST_SECONDS} s"
-        if ran.returncode == 0:
-            continue
-        failed = re.search(r"^\[  FAILED  \] ([^\s,]+)", ran.stdout, re.MULTILINE)
-        begun = re.findall(r"^\[ RUN      \] (\S+)", ran.stdout, re.MULTILINE)
-        return failed[1] if failed else f"{begun[-1] if begun else test} (aborts: {ran.returncode})"
-    return ""
-
-
 def run_mutant(mutant, options):
-    """Unit tests take moments, thousands of seeds minutes: they run first if they suffice. A mutant that is listed as
-    detected by the simulation must be detected by it."""
     began = time.monotonic()
-    result = Result(mutant)
-    if options.unit and mutant.expected != "simulation":
-        result.unit = failing_unit_test(mutant.environment(), mutant.cores())
-    if not result.unit and not options.only_unit:
-        result.seeds = options.seeds or max(DEFAULT_SEEDS, mutant.seeds)
-        result.seed, result.message = hunt(mutant, result.seeds)
-        if options.unit and mutant.expected == "simulation" and not result.message:
-            result.unit = failing_unit_test(mutant.environment(), mutant.cores())
+    result = Result(mutant, seeds=options.seeds or max(DEFAULT_SEEDS, mutant.seeds))
+    result.seed, result.message = hunt(mutant, result.seeds)
     result.seconds = time.monotonic() - began
-    print(describe(result), flush=True)
+    print(f"{mutant.name:44} {describe(result)} ({result.seconds:.0f} s)", flush=True)
     return result
 
 
 def run_mutants(mutants, options):
     copy_sources(load())  # all mutants, so that a later run of some finds them built
     configure()
-    cores = {core for mutant in mutants for core in mutant.cores()} if options.unit else set()
-    tests = sorted({test for core in cores for test in UNIT_TESTS[core]})
-    build(tests + ([] if options.only_unit else ["muster_sim"]), options.jobs)
-    for core in sorted(cores):
-        if failed := failing_unit_test(os.environ, [core]):
-            raise Problem(f"{failed} fails without any mutant")
+    build(["muster_sim"], options.jobs)
     with concurrent.futures.ThreadPoolExecutor(options.runs) as pool:
         return list(pool.map(lambda mutant: run_mutant(mutant, options), mutants))
 
@@ -356,36 +298,14 @@ def run_mutants(mutants, options):
 # ---- results
 
 def describe(result):
-    if result.message:
-        what = f"seed {result.seed}: {result.message[:110]}"
-    elif result.unit:
-        what = f"unit test {result.unit}"
-    elif result.seeds:
-        what = f"not in {result.seeds} seeds"
-    else:
-        what = "in no unit test"
-    return f"{result.mutant.name:44} {what} ({result.seconds:.0f} s)"
+    return f"seed {result.seed}: {result.message[:110]}" if result.message else f"not in {result.seeds} seeds"
 
 
 def report(results):
-    print("\n| mutant | seen by | at seed | expected | |\n|---|---|---|---|---|")
-    for r in results:
-        seen = r.message[:90] if r.message else r.unit or "nothing"
-        at = r.seed if r.message else f"none of {r.seeds}" if r.seeds else "not run"
-        print(f"| {r.mutant.name} | {seen} | {at} | {r.mutant.expected} | "
-              f"{'' if r.is_as_expected() else 'NOT AS EXPECTED'} |")
-    counts = {what: sum(r.outcome() == what for r in results) for what in ("simulation", "unit", "survived")}
-    wrong = [r.mutant.name for r in results if not r.is_as_expected()]
-    found = [r.mutant.name for r in results if r.mutant.expected == "open" and r.outcome() != "survived"]
-    if found:
-        print(f"\nno longer open, say so in the list: {' '.join(found)}")
-    print(f"\n{len(results)} mutants: {counts['simulation']} seen by the simulation, {counts['unit']} by unit "
-          f"tests, {counts['survived']} by nothing; {len(wrong)} not as expected: {' '.join(wrong)}")
-    WORK.mkdir(parents=True, exist_ok=True)
-    (WORK / "results.json").write_text(json.dumps(
-        [{"name": r.mutant.name, "outcome": r.outcome(), "seed": r.seed, "message": r.message, "unit": r.unit,
-          "seeds": r.seeds} for r in results], indent=1))
-    return FAILED if wrong else 0
+    missed = [result.mutant.name for result in results if not result.message]
+    print(f"\n{len(results)} mutants: {len(results) - len(missed)} seen by the simulation, {len(missed)} not: "
+          f"{' '.join(missed)}")
+    return FAILED if missed else 0
 
 
 def main():
@@ -395,11 +315,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="compilers at a time")
     parser.add_argument("--runs", type=int, default=os.cpu_count() or 1, help="simulations at a time")
-    parser.add_argument("--no-unit", dest="unit", action="store_false", help="run the simulation alone")
-    parser.add_argument("--only-unit", action="store_true",
-                        help="run the unit tests alone, of all that are not said to be seen by the simulation")
-    parser.add_argument("--quick", action="store_true",
-                        help="those that unit tests notice, and those that the simulation notices soon")
+    parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
     try:
         mutants = load()
@@ -407,10 +323,8 @@ def main():
         if unknown:
             raise Problem(f"no such mutant: {' '.join(sorted(unknown))}")
         chosen = [m for m in mutants if not options.names or m.name in options.names]
-        if options.only_unit:
-            chosen = [m for m in chosen if m.expected != "simulation"]
         if options.quick:
-            chosen = [m for m in chosen if m.quick or m.expected == "unit"]
+            chosen = [m for m in chosen if m.quick]
         if options.check:
             print(f"{len(chosen)} mutants fit the sources")
             return 0

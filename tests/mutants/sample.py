@@ -27,6 +27,20 @@ import time
 import run
 
 CORES = ("rendezvous/core", "agent/core", "agent/host/core")
+UNIT_TEST_SECONDS = 60  # each takes less than one; a mutant that exceeds it counts as hung
+# The unit tests of each core and of its parts; the longest matching prefix of a file's path decides. Those that detect
+# most come first: the others are not run once one has failed.
+UNIT_TESTS = {
+    "rendezvous/core/": ["coordinator_test", "rendezvous_core_test"],
+    "rendezvous/core/budgets": ["rendezvous_core_test", "coordinator_test"],
+    "rendezvous/core/differences": ["rendezvous_core_test"],
+    "rendezvous/core/port_retry": ["rendezvous_core_test"],
+    "rendezvous/core/root_cause": ["rendezvous_core_test", "coordinator_test"],
+    "rendezvous/core/roster": ["rendezvous_core_test", "coordinator_test"],
+    "rendezvous/core/states": ["rendezvous_core_test"],
+    "agent/core/": ["agent_core_test"],
+    "agent/host/core/": ["host_core_test"],
+}
 DEFAULT_COUNT = 50
 DEFAULT_SEEDS = 1000
 NUMBERS_OF_A_FILE = 1000  # so that a change of one file does not change the numbers in others
@@ -60,13 +74,34 @@ class Place(run.Edit):
     at: int = 0  # where `old` stands in the file
     kind: str = ""
 
-    def place(self):
-        return self.at
+    def span(self):
+        return self.at, self.at + len(self.old)
 
     def __str__(self):
         line = self.original.count("\n", 0, self.at) + 1
         old, new = (" ".join(text.split()) for text in (self.old, self.new))
         return f"{self.file}:{line}: {self.kind}: `{old}` -> `{new}`"
+
+
+def unit_tests_of(mutant):
+    file = mutant.edits[0].file
+    return UNIT_TESTS[max((prefix for prefix in UNIT_TESTS if file.startswith(prefix)), key=len)]
+
+
+def failing_test(environment, programs):
+    """The name of the first test that fails, or ""."""
+    for test in programs:
+        try:
+            ran = subprocess.run([run.BUILD / "bin" / test, "--gtest_fail_fast"], cwd=run.BUILD, capture_output=True,
+                                 text=True, check=False, timeout=UNIT_TEST_SECONDS, env=environment)
+        except subprocess.TimeoutExpired:
+            return f"{test}: no end within {UNIT_TEST_SECONDS} s"
+        if ran.returncode == 0:
+            continue
+        failed = re.search(r"^\[  FAILED  \] ([^\s,]+)", ran.stdout, re.MULTILINE)
+        begun = re.findall(r"^\[ RUN      \] (\S+)", ran.stdout, re.MULTILINE)
+        return failed[1] if failed else f"{begun[-1] if begun else test} (aborts: {ran.returncode})"
+    return ""
 
 
 def without_comments_and_strings(text):
@@ -141,14 +176,14 @@ def numbered(found):
     for place in found:
         number = (1 + files.setdefault(place.file, len(files))) * NUMBERS_OF_A_FILE + counts[place.file]
         counts[place.file] += 1
-        mutants.append(run.Mutant(str(place), "unit", [place], number=number))
+        mutants.append(run.Mutant(str(place), [place], number=number))
     return mutants
 
 
 def build_all(mutants, options):
     """Builds them into one program and returns those that the compiler accepts."""
     rejected = set(stored(REJECTED))
-    targets = sorted({test for mutant in mutants for core in mutant.cores() for test in run.UNIT_TESTS[core]})
+    targets = sorted({test for mutant in mutants for test in unit_tests_of(mutant)})
     for _ in range(BUILD_ATTEMPTS):
         accepted = [mutant for mutant in mutants if key_of(mutant) not in rejected]
         run.copy_sources(accepted)
@@ -169,12 +204,12 @@ def meet_tests(mutant, options, before):
     """What noticed it: a unit test, a seed, or nothing ("")."""
     if known := before.get(key_of(mutant)):
         return known
-    failed = run.failing_unit_test(mutant.environment(), mutant.cores())
+    failed = failing_test(mutant.environment(), unit_tests_of(mutant))
     if failed:
         return f"unit test {failed}"
     if options.only_unit:
         return ""
-    failed = run.failing_test(mutant.environment(), [TRANSCRIPTS])
+    failed = failing_test(mutant.environment(), [TRANSCRIPTS])
     if failed:
         return f"transcript {failed}"
     seed, message = run.hunt(mutant, options.seeds)
@@ -230,8 +265,8 @@ def main():
     if options.list:
         print("\n".join(mutant.name for mutant in drawn), f"\n{len(possible)} possible mutants")
         return 0
-    for core in sorted({core for mutant in drawn for core in mutant.cores()}):
-        if failed := run.failing_unit_test(dict(os.environ, MUSTER_MUTANT="0"), [core]):
+    for test in sorted({test for mutant in drawn for test in unit_tests_of(mutant)}):
+        if failed := failing_test(dict(os.environ, MUSTER_MUTANT="0"), [test]):
             raise run.Problem(f"{failed} fails without any mutant")
     noticed = stored(NOTICED)
     before = {} if options.afresh else dict(noticed)
