@@ -34,6 +34,8 @@ bool Coordinator::MayEnd(BootTime now) const {
 
 void Coordinator::OnStatus(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out) {
   if (job_.hosts.IsVoidHint(status)) {
+    const Host* const known = job_.hosts.Find(status.host_id());
+    if (known != nullptr && known->status.has_place()) job_.hosts.VoidHint(status.host_id());
     v1::AgentStatus without_place = status;
     without_place.clear_place();
     OnStatus(now, stream, without_place, out);

@@ -12,7 +12,6 @@ namespace {
 constexpr Micros kLongestHold = 40 * kSecond;  // how long the kernel may hold a process
 constexpr int kLeaveIsForAllPercent = 20;
 constexpr Micros kLongestSkew = 3 * kSecond;
-constexpr Micros kForever = 24 * 3600 * kSecond;
 constexpr Micros kAgentDeathWindow = 11 * kSecond;
 constexpr size_t kAgentDeathsAllowed = 3;  // within the window; the fifth ends the workers by design
 

@@ -128,7 +128,8 @@ void Invariants::CheckIsOfThisJob(const CoordinatorHome& home, const HostProcess
 // Exempt by design: all nodes that know of a success were cut off for longer than their leases, and the others
 // have gone on without them.
 bool Invariants::MayGoOnWithoutANode() const {
-  return scenario_.job.min_nodes < scenario_.job.max_nodes || scenario_.job.nodes > scenario_.job.max_nodes;
+  const JobShape& job = scenario_.job;
+  return job.min_nodes < job.max_nodes || job.nodes > job.max_nodes || job.nodes == 1;
 }
 
 void Invariants::BeginAgain() {

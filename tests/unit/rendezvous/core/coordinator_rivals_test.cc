@@ -125,6 +125,22 @@ TEST(CoordinatorRivals, ANewCoordinatorDealsNoRankAnewTwice) {
   EXPECT_EQ(c.core().job().hosts.HolderOf(0), nullptr);
 }
 
+// Its host was stopped, and stores the round with its seat only after it has reached the next coordinator.
+TEST(CoordinatorRivals, ASeatThatIsKnownLateVoidsTheHint) {
+  Cluster c(Fixed(2));
+  v1::AgentStatus& dealt = c.At("b").status;
+  dealt.set_place_is_hint(true);
+  c.Join("b", 0);
+  dealt.mutable_last()->mutable_id()->set_number(5);
+  dealt.mutable_last()->mutable_id()->mutable_epoch()->set_number(1);
+  dealt.mutable_last()->set_node_rank(1);
+  dealt.mutable_last()->set_node_count(2);
+  dealt.mutable_last()->set_seat(1);
+  c.Say("b");
+  EXPECT_FALSE(c.Told("b").has_refused());
+  EXPECT_EQ(c.core().job().hosts.HolderOf(0), nullptr);
+}
+
 TEST(CoordinatorRefusals, TheFinalMessageNamesRefusedNodes) {
   CoordinatorOptions options = Fixed(2);
   options.join_timeout = absl::Seconds(30);
