@@ -74,6 +74,7 @@ void CoordinatorShell::SendDirective(CoordinatorHome* home, Session* session, co
   checks_->invariants.OnDirectiveSent(*home, *host, directive, session->agent_open);
   checks_->policies.OnDirectiveSent(*session, directive);
   checks_->conduct.OnDirectiveSent(*session, directive);
+  session->refused = directive.has_refused();
   if (directive.has_release()) host->fate.released = true;
   if (directive.has_refused() && !directive.refused().later()) host->fate.refused = true;
   if (is_new) checks_->conduct.OnNewRound(*home, directive.run());

@@ -82,7 +82,7 @@ void Invariants::OnDirectiveSent(const CoordinatorHome& home, const HostProcess&
     case v1::Directive::kStop:
       return CheckDrain(home, directive.stop().round());
     case v1::Directive::kVerdict:
-      // Of the same verdict it cannot be told, and does not matter.
+      // If both verdicts are the same, it cannot be told, and does not matter.
       if (!record.announced && verdict_ && verdict_->code != directive.verdict().exit_code())
         LookWhetherRunAgain(home);
       CheckVerdictTold(home, directive.verdict(), !record.announced);
@@ -429,7 +429,7 @@ void Invariants::CheckRelease(const CoordinatorHome& home) {
   for (const auto& [stream, session] : home.sessions) {
     const HostProcess& host = *session->agent->host;
     const bool left = host.fate.zombie || !host.alive || host.fate.asked_to_leave || host.fate.refused ||
-                      host.finish.has_value() || session->agent != host.agent;
+                      session->refused || host.finish.has_value() || session->agent != host.agent;
     const bool heard = session->last_heard >= 0 && env_->now() - session->last_heard < scenario_.limits.lease / 2;
     const bool came_later = home.releasing_since >= 0 && session->first_heard > home.releasing_since;
     if (left || !heard || came_later || host.memory.has_verdict()) continue;

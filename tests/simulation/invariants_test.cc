@@ -464,6 +464,18 @@ TEST_F(InvariantsTest, AnInventedCancellationIsReported) {
   ExpectReport("invariant 4: the verdict is 130, but nobody cancelled the job");
 }
 
+TEST_F(InvariantsTest, ANodeOfTheNextJobHoldsNoReleaseUp) {
+  Session session = SessionOf(b_);
+  session.last_heard = 0;
+  session.refused = true;
+  home_->sessions[1] = &session;
+  Announce(a_, VerdictOf(69, "muster"));
+  v1::Directive release;
+  release.mutable_release()->set_exit_code(69);
+  Send(*home_, a_, release);
+  ExpectLawful();
+}
+
 TEST_F(InvariantsTest, AReleaseBeforeAllHaveAcknowledgedIsReported) {
   Session session = SessionOf(b_);
   session.last_heard = 0;

@@ -125,6 +125,7 @@ struct Session {
   Micros blocked_since = -1;
   Micros first_heard = -1;
   Micros last_heard = -1;  // when the coordinator last processed a status from here
+  bool refused = false;    // by the newest directive, be it until the next job begins here
 };
 
 // A coordinator and the process that it lives in.
