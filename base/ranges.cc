@@ -7,97 +7,158 @@
 #include <initializer_list>
 #include <limits>
 #include <unordered_map>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "base/check.h"
 #include "base/ids.h"
 #include "base/takeover.h"
 #include "base/text.h"
+#include "muster/v1/bounds.pb.h"
 
 namespace muster {
 namespace {
 
+using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
 constexpr int64_t kAnyInt64 = std::numeric_limits<int64_t>::max();
 constexpr int64_t kMostNumber = static_cast<int64_t>(kMaxNumber);
-const int64_t kMaxLeaseMs = absl::ToInt64Milliseconds(kMaxLease);
 constexpr int64_t kMostSignal = 64;  // of Linux
 constexpr int64_t kMostPort = 65'535;
 constexpr int64_t kMostPid = int64_t{1} << 31;
+constexpr int64_t kMostExitCode = 255;
 
 constexpr absl::string_view kPackage = "muster.v1.";
 
 std::string NameOf(const FieldDescriptor& field) { return field.full_name().substr(kPackage.size()); }
 
-const FieldDescriptor* FieldCalled(const std::string& name) {
-  return v1::AgentStatus::descriptor()->file()->pool()->FindFieldByName(absl::StrCat(kPackage, name));
+Range ForBound(v1::Bound bound) {
+  switch (bound) {
+    case v1::NUMBER:
+      return {0, kMostNumber};
+    case v1::COUNT:
+      return {0, kMaxCount};
+    case v1::NODES:
+      return {0, kMaxNodes};
+    case v1::NODE_RANK:
+      return {0, kMaxNodes - 1};
+    case v1::SLOTS:
+      return {0, kMaxSlots};
+    case v1::PORT:
+      return {0, kMostPort};
+    case v1::PID:
+      return {0, kMostPid};
+    case v1::EXIT_CODE:
+      return {0, kMostExitCode};
+    case v1::SIGNAL:
+      return {0, kMostSignal};
+    case v1::AGE:
+      return {0, kMaxAge};
+    case v1::TIME:
+      return {-kMaxAge, kMaxAge};
+    case v1::WALL_TIME:
+      return {-kMaxAge / 1000, kMaxAge / 1000};
+    case v1::LEASE:
+      return {0, absl::ToInt64Milliseconds(kMaxLease)};
+    case v1::NAME:
+      return {0, kMaxShortText};
+    case v1::TEXT:
+      return {0, kMaxLongText};
+    case v1::FAILURE_TEXT:
+      return {0, kMaxFailureText};
+    case v1::LOSS_AGES:
+      return {0, kMaxAge, kMaxLossAges};
+    case v1::FAILURE_AGES:
+      return {0, kMaxAge, kMaxFailureAges};
+    case v1::RATES:
+      return {0, kMaxCount, kMaxRanksSent};
+    case v1::ABSENT:
+      return {0, kMaxLongText, kMaxAbsentSent};
+    case v1::EXCLUSIONS:
+      return {0, 0, static_cast<int64_t>(kMaxExcluded)};
+    case v1::FAILURES:
+      return {0, 0, kMaxFailuresSent};
+    case v1::FRAMES:
+      return {0, 0, kMaxFramesSent};
+    case v1::RANKS:
+      return {0, 0, kMaxRanksSent};
+    case v1::FACTS:
+      return {0, kMaxLongText, kMaxFactsSent};
+    default:  // ANY; a test finds a field without a bound
+      return {-kAnyInt64 - 1, kAnyInt64, kAnyInt64, false};
+  }
 }
 
-// The number that is limited: a number itself, or the length of a text. None for messages, enums and booleans.
+// A number itself, or the length of a text.
 struct Value {
-  bool is_limited = false;
-  bool is_beyond = false;  // does not even fit into `number`
   int64_t number = 0;
+  bool is_beyond = false;  // does not even fit into `number`
 };
 
 Value FromUnsigned(uint64_t number) {
   const bool beyond = number > static_cast<uint64_t>(kAnyInt64);
-  return {true, beyond, beyond ? kAnyInt64 : static_cast<int64_t>(number)};
+  return {beyond ? kAnyInt64 : static_cast<int64_t>(number), beyond};
 }
 
 Value Single(const Message& message, const Reflection& reflection, const FieldDescriptor* field) {
   std::string scratch;
   switch (field->cpp_type()) {
     case FieldDescriptor::CPPTYPE_INT32:
-      return {true, false, reflection.GetInt32(message, field)};
+      return {reflection.GetInt32(message, field)};
     case FieldDescriptor::CPPTYPE_INT64:
-      return {true, false, reflection.GetInt64(message, field)};
+      return {reflection.GetInt64(message, field)};
     case FieldDescriptor::CPPTYPE_UINT32:
       return FromUnsigned(reflection.GetUInt32(message, field));
     case FieldDescriptor::CPPTYPE_UINT64:
       return FromUnsigned(reflection.GetUInt64(message, field));
-    case FieldDescriptor::CPPTYPE_STRING:
-      return FromUnsigned(reflection.GetStringReference(message, field, &scratch).size());
     default:
-      return {};
+      return FromUnsigned(reflection.GetStringReference(message, field, &scratch).size());
   }
 }
 
 Value Repeated(const Message& message, const Reflection& reflection, const FieldDescriptor* field, int index) {
   std::string scratch;
-  switch (field->cpp_type()) {
-    case FieldDescriptor::CPPTYPE_INT32:
-      return {true, false, reflection.GetRepeatedInt32(message, field, index)};
-    case FieldDescriptor::CPPTYPE_INT64:
-      return {true, false, reflection.GetRepeatedInt64(message, field, index)};
-    case FieldDescriptor::CPPTYPE_UINT32:
-      return FromUnsigned(reflection.GetRepeatedUInt32(message, field, index));
-    case FieldDescriptor::CPPTYPE_UINT64:
-      return FromUnsigned(reflection.GetRepeatedUInt64(message, field, index));
-    case FieldDescriptor::CPPTYPE_STRING:
-      return FromUnsigned(reflection.GetRepeatedStringReference(message, field, index, &scratch).size());
-    default:
-      return {};
-  }
+  if (field->cpp_type() == FieldDescriptor::CPPTYPE_INT64)
+    return {reflection.GetRepeatedInt64(message, field, index)};
+  return FromUnsigned(reflection.GetRepeatedStringReference(message, field, index, &scratch).size());
 }
 
-// nullptr: the field has none.
-const Range* RangeOf(const FieldDescriptor* field) {
-  static const auto* const by_field = [] {
-    auto* ranges = new std::unordered_map<const FieldDescriptor*, const Range*>;
-    for (const Range& range : Ranges()) {
-      const FieldDescriptor* const its = FieldCalled(range.field);
-      MUSTER_CHECK(its != nullptr, "a range of a field that does not exist");
-      ranges->emplace(its, &range);
+// What is to be checked of messages of one type.
+struct Checked {
+  const FieldDescriptor* field;
+  Range range;
+  bool is_message;
+};
+using Fields = std::vector<Checked>;
+
+Fields FieldsOf(const Descriptor& type) {
+  Fields fields;
+  for (int i = 0; i < type.field_count(); ++i) {
+    const FieldDescriptor* const field = type.field(i);
+    const Range range = RangeOf(*field);
+    const bool is_message = field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE;
+    if (is_message || range.is_limited) fields.push_back({field, range, is_message});
+  }
+  return fields;
+}
+
+// By type, computed once: each status and each directive is checked.
+const Fields& FieldsToCheck(const Descriptor* type) {
+  static const auto* const by_type = [] {
+    auto* types = new std::unordered_map<const Descriptor*, Fields>;
+    const auto* const file = v1::AgentStatus::descriptor()->file();
+    for (int i = 0; i < file->message_type_count(); ++i) {
+      const Descriptor* const message = file->message_type(i);
+      types->emplace(message, FieldsOf(*message));
+      for (int j = 0; j < message->nested_type_count(); ++j)
+        types->emplace(message->nested_type(j), FieldsOf(*message->nested_type(j)));
     }
-    return ranges;
+    return types;
   }();
-  const auto range = by_field->find(field);
-  return range == by_field->end() ? nullptr : range->second;
+  return by_type->at(type);
 }
 
 std::string Outside(const FieldDescriptor& field, const Range& range, const Value& value) {
@@ -111,38 +172,34 @@ std::string Outside(const FieldDescriptor& field, const Range& range, const Valu
 
 std::string Check(const Message& message);
 
-std::string CheckRepeated(const Message& message, const Reflection& reflection, const FieldDescriptor* field) {
-  const Range* const range = RangeOf(field);
+std::string CheckRepeated(const Message& message, const Reflection& reflection, const Checked& checked) {
+  const FieldDescriptor* const field = checked.field;
   const int times = reflection.FieldSize(message, field);
-  if (range != nullptr && times > range->most_times) {
-    return absl::StrCat(NameOf(*field), " occurs ", times, " times, not at most ", range->most_times);
+  if (times > checked.range.most_times) {
+    return absl::StrCat(NameOf(*field), " occurs ", times, " times, not at most ", checked.range.most_times);
   }
   for (int i = 0; i < times; ++i) {
-    const Value value = Repeated(message, reflection, field, i);
-    std::string found;
-    if (value.is_limited && range != nullptr) found = Outside(*field, *range, value);
-    if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
-      found = Check(reflection.GetRepeatedMessage(message, field, i));
-    }
+    std::string found = checked.is_message
+                            ? Check(reflection.GetRepeatedMessage(message, field, i))
+                            : Outside(*field, checked.range, Repeated(message, reflection, field, i));
     if (!found.empty()) return found;
   }
   return "";
 }
 
-std::string CheckField(const Message& message, const Reflection& reflection, const FieldDescriptor* field) {
-  if (field->is_repeated()) return CheckRepeated(message, reflection, field);
-  if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) return Check(reflection.GetMessage(message, field));
-  const Range* const range = RangeOf(field);
-  const Value value = Single(message, reflection, field);
-  return value.is_limited && range != nullptr ? Outside(*field, *range, value) : "";
-}
-
 std::string Check(const Message& message) {
   const Reflection& reflection = *message.GetReflection();
-  std::vector<const FieldDescriptor*> fields;
-  reflection.ListFields(message, &fields);
-  for (const FieldDescriptor* field : fields) {
-    if (std::string found = CheckField(message, reflection, field); !found.empty()) return found;
+  for (const Checked& checked : FieldsToCheck(message.GetDescriptor())) {
+    const FieldDescriptor* const field = checked.field;
+    std::string found;
+    if (field->is_repeated()) {
+      found = CheckRepeated(message, reflection, checked);
+    } else if (!checked.is_message) {
+      found = Outside(*field, checked.range, Single(message, reflection, field));
+    } else if (reflection.HasField(message, field)) {
+      found = Check(reflection.GetMessage(message, field));
+    }
+    if (!found.empty()) return found;
   }
   return "";
 }
@@ -160,144 +217,9 @@ std::string FirstOf(std::initializer_list<std::string> found) {
 
 }  // namespace
 
-const std::vector<Range>& Ranges() {
-  static const auto* const ranges = new std::vector<Range>{
-      {"Epoch.number", 0, kMostNumber},
-      {"DirectiveId.seq", 0, kMostNumber},
-      {"StatusId.agent_number", 0, kMostNumber},
-      {"StatusId.seq", 0, kMostNumber},
-      {"RoundId.number", 0, kMostNumber},
-      {"Endpoint.host", 0, kMaxShortText},
-      {"Endpoint.port", 0, kMostPort},
-
-      {"Round.node_rank", 0, kMaxNodes - 1},
-      {"Round.node_count", 0, kMaxNodes},
-      {"Round.first_rank", 0, kMaxCount},
-      {"Round.world_size", 0, kMaxCount},
-      {"Round.restart_count", 0, kMaxCount},
-      {"Round.failures", 0, kMaxCount},
-      {"Round.loss_ages_ms", 0, kMaxAge, kMaxLossAges},
-      {"Round.max_restarts", 0, kMaxCount},
-      {"Round.seat", 0, kMaxNodes},
-      {"Round.coordinator_rank", 0, kMaxNodes},
-      {"Round.role_first_rank", 0, kMaxCount},
-      {"Round.role_world_size", 0, kMaxCount},
-      {"Round.failure_ages_ms", 0, kMaxAge, kMaxFailureAges},
-      {"Round.fast_failures", 0, kMaxCount},
-      {"Round.idle_failures", 0, kMaxCount},
-      {"Round.idle_changes", 0, kMaxCount},
-      {"Round.largest_node_count", 0, kMaxNodes},
-      {"Round.culprit", 0, kMaxShortText},
-      {"Round.culprit_streak", 0, kMaxCount},
-      {"Round.excluded", 0, 0, static_cast<int64_t>(kMaxExcluded)},
-      {"Round.age_ms", -kMaxAge, kMaxAge},
-      {"PrimaryEnded.node_rank", 0, kMaxNodes - 1},
-      {"PrimaryEnded.known_to", 0, kMaxNodes},
-      {"PrimaryEnded.age_ms", 0, kMaxAge},
-      {"Exclusion.host_id", 0, kMaxShortText},
-      {"Exclusion.left_ms", -kMaxAge, kMaxAge},
-
-      {"Failure.rank", 0, kMaxCount},
-      {"Failure.local_rank", 0, kMaxSlots},
-      {"Failure.node_rank", 0, kMaxNodes - 1},
-      {"Failure.host", 0, kMaxShortText},
-      {"Failure.pid", 0, kMostPid},
-      {"Failure.exit_code", 0, 255},
-      {"Failure.signal", 0, kMostSignal},
-      {"Failure.age_ms", -kMaxAge, kMaxAge},
-      {"Failure.error_text", 0, kMaxFailureText},
-      {"Failure.callstack", 0, kMaxFailureText},
-      {"Failure.error_file", 0, kMaxFailureText},
-      {"Failure.wall_time_s", -kMaxAge / 1000, kMaxAge / 1000},
-      {"Failure.last_output", 0, kMaxFailureText},
-      {"Failure.hint", 0, kMaxFailureText},
-      {"Failure.others", 0, 0, kMaxFailuresSent},
-      {"Failure.more_others", 0, kMaxCount},
-
-      {"Verdict.exit_code", 0, 255},
-      {"Verdict.origin", 0, kMaxShortText},
-      {"Verdict.reason", 0, kMaxLongText},
-      {"Verdict.other_failures", 0, 0, kMaxFailuresSent},
-      {"Verdict.more_failures", 0, kMaxCount},
-      {"Verdict.closing_host", 0, kMaxShortText},
-
-      {"Whereabouts.machine", 0, kMaxShortText},
-      {"Whereabouts.container", 0, kMaxShortText},
-      {"Whereabouts.user", 0, kMaxShortText},
-      {"Whereabouts.process", 0, kMaxShortText},
-      {"HostProof.public_key", 0, kMaxShortText},
-      {"HostProof.signature", 0, kMaxShortText},
-
-      {"RankPicture.local_rank", 0, kMaxSlots},
-      {"RankPicture.pid", 0, kMostPid},
-      {"RankPicture.program", 0, kMaxShortText},
-      {"RankPicture.state", 0, kMaxShortText},
-      {"RankPicture.waits_in", 0, kMaxShortText},
-      {"RankPicture.threads", 0, kMaxCount},
-      {"RankPicture.main_thread", 0, 0, kMaxFramesSent},
-      {"RankPicture.missing", 0, kMaxShortText},
-      {"RankPicture.idle_ms", 0, kMaxAge},
-      {"RankPicture.busy_percent", 0, kMaxCount},
-      {"StackFrame.function", 0, kMaxShortText},
-      {"StackFrame.file", 0, kMaxShortText},
-      {"StackFrame.line", 0, kMaxCount},
-      {"NodePicture.number", 0, kMostNumber},
-      {"NodePicture.ranks", 0, 0, kMaxRanksSent},
-
-      {"AgentStatus.run_id", 0, kMaxLongText},
-      {"AgentStatus.host_id", 0, kMaxShortText},
-      {"AgentStatus.hostname", 0, kMaxShortText},
-      {"AgentStatus.version", 0, kMaxShortText},
-      {"AgentStatus.place", 0, kMaxNodes - 1},
-      {"AgentStatus.min_nodes", 0, kMaxNodes},
-      {"AgentStatus.max_nodes", 0, kMaxNodes},
-      {"AgentStatus.slots", 0, kMaxSlots},
-      {"AgentStatus.role_name", 0, kMaxShortText},
-      {"AgentStatus.live_workers", 0, kMaxSlots},
-      {"AgentStatus.in_job_ms", -kMaxAge, kMaxAge},
-      {"AgentStatus.gathering_ms", -kMaxAge, kMaxAge},
-      {"AgentStatus.predecessor_dead", 0, kMaxShortText},
-      {"AgentStatus.trouble", 0, kMaxLongText},
-      {"AgentStatus.preparing", 0, kMaxLongText},
-      {"AgentStatus.host_gone_ms", -kMaxAge, kMaxAge},
-      {"AgentStatus.how_host_ended", 0, kMaxLongText},
-      {"AgentStatus.coordinator_silent_ms", -kMaxAge, kMaxAge},
-      {"AgentStatus.quiet_ms", 0, kMaxAge},
-      {"AgentStatus.signs", 0, kMaxCount},
-      {"AgentStatus.learned_silence_ms", 0, kMaxAge},
-      {"AgentStatus.step_rates", 0, kMaxCount, kMaxRanksSent},
-      {"AgentStatus.touch_rates", 0, kMaxCount, kMaxRanksSent},
-      {"AgentStatus.connect_ms", 0, kMaxAge},
-      {"AgentStatus.verdict_age_ms", 0, kMaxAge},
-      {"AgentStatus.facts", 0, 0, kMaxFactsSent},
-      {"AgentStatus.FactsEntry.key", 0, kMaxLongText},
-      {"AgentStatus.FactsEntry.value", 0, kMaxLongText},
-
-      {"Settings.min_nodes", 0, kMaxNodes},
-      {"Settings.max_nodes", 0, kMaxNodes},
-      {"Settings.max_restarts", 0, kMaxCount},
-      {"Settings.max_node_losses", 0, kMaxCount},
-      {"Settings.beat_ms", 0, kMaxAge},
-      {"Settings.lease_ms", 0, kMaxLeaseMs},
-      {"Lease.duration_ms", 0, kMaxLeaseMs},
-      {"Wait.reason", 0, kMaxLongText},
-      {"Wait.absent", 0, kMaxLongText, kMaxAbsentSent},
-      {"Wait.absent_count", 0, kMaxNodes},
-      {"Wait.place_in_line", 0, kMaxNodes},
-      {"Holder.hostname", 0, kMaxShortText},
-      {"Holder.process", 0, kMaxShortText},
-      {"Stop.cause", 0, kMaxLongText},
-      {"Stop.grace_ms", 0, kMaxAge},
-      {"Release.exit_code", 0, 255},
-      {"Release.reason", 0, kMaxLongText},
-      {"Refused.exit_code", 0, 255},
-      {"Refused.reason", 0, kMaxLongText},
-      {"Hang.rank", 0, kMaxCount},
-      {"Hang.why", 0, kMaxLongText},
-      {"Directive.picture", 0, kMostNumber},
-      {"Directive.learned_silence_ms", 0, kMaxAge},
-  };
-  return *ranges;
+Range RangeOf(const FieldDescriptor& field) {
+  if (field.containing_type()->options().map_entry()) return ForBound(v1::TEXT);  // has no options of its own
+  return ForBound(field.options().GetExtension(v1::bound));
 }
 
 std::string WhyImpossible(const v1::Round& round) {

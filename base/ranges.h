@@ -1,4 +1,4 @@
-// The range of every field of what agents and coordinators send each other. Whoever was admitted may send anything
+// The range of every field of what agents and coordinators send each other. An admitted agent may send anything
 // that protobuf can carry, and so may whatever answers at the coordinator's address. The cores count, add, store
 // and print what they are sent, and rely on these limits.
 #pragma once
@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "absl/time/time.h"
 #include "muster/v1/rendezvous.pb.h"
@@ -43,18 +42,16 @@ inline constexpr int64_t kMaxRanksSent = 1024;  // workers
 inline constexpr size_t kMaxPictureBytes = 64 * 1024;
 
 // A field that is not set is 0 or empty, so each range contains that.
-// Of a number: its values. Of a text: its length in bytes. `most_times`: of a repeated field, how often it may
-// occur.
 struct Range {
-  std::string field;  // "Round.node_count"
-  int64_t least = 0;
-  int64_t most = 0;
-  int64_t most_times = 1;
+  int64_t least = 0;       // of a number
+  int64_t most = 0;        // of a number; of a text: its length in bytes
+  int64_t most_times = 1;  // of a list, how many it may hold
+  bool is_limited = true;  // false: every value has a meaning, or the field has no bound of its own
 };
 
-// One for each field that is a number or a text. Not among them: messages, whose own fields have ranges, and enums
-// and booleans, of which every value has a meaning or is refused by its name (admission.h).
-const std::vector<Range>& Ranges();
+// What the field's bound (proto/muster/v1/bounds.proto) means. Messages have none, but the fields in them, nor
+// have enums and booleans, of which every value has a meaning or is refused by its name (admission.h).
+Range RangeOf(const google::protobuf::FieldDescriptor& field);
 
 // Describes the first field whose value no muster sends, "Round.node_count is -1, not 0 to 1000000", or the
 // message that is larger than any of theirs; empty: there is none. The value of a text is not shown.

@@ -12,14 +12,7 @@
 
 namespace muster {
 
-inline size_t LongestOf(const google::protobuf::FieldDescriptor& field) {
-  const std::string name = field.full_name().substr(std::string("muster.v1.").size());
-  const auto range =
-      std::find_if(Ranges().begin(), Ranges().end(), [&](const Range& one) { return one.field == name; });
-  return range == Ranges().end() ? 0 : static_cast<size_t>(range->most);
-}
-
-// Of the fields that are set, those that hold a text.
+// The fields that are set and hold a text.
 inline void Lengthen(google::protobuf::Message* message) {
   const google::protobuf::Reflection& reflection = *message->GetReflection();
   std::vector<const google::protobuf::FieldDescriptor*> fields;
@@ -30,7 +23,7 @@ inline void Lengthen(google::protobuf::Message* message) {
       Lengthen(reflection.MutableMessage(message, field));
     } else if (field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_STRING) {
       std::string text = reflection.GetString(*message, field);
-      text.resize(std::max(text.size(), LongestOf(*field)), 'x');
+      text.resize(std::max(text.size(), static_cast<size_t>(RangeOf(*field).most)), 'x');
       reflection.SetString(message, field, text);
     }
   }
