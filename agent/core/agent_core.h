@@ -25,7 +25,6 @@
 
 namespace muster::agent {
 
-inline constexpr absl::Duration kTick = absl::Milliseconds(100);  // OnTick is called at least this often
 inline constexpr absl::Duration kMaxCountedSilence = absl::Milliseconds(250);
 inline constexpr size_t kMaxReasonShown = 4096;  // bytes; a coordinator's own are shorter
 inline constexpr double kLinkLinesBurst = 20,
@@ -181,9 +180,11 @@ class AgentCore {
   void TellCoordinator(BootTime now, Effects* out);
   void TellIfChanged(BootTime now, Effects* out);
   void AddForThisSession(BootTime now, v1::AgentStatus* status) const;
-  v1::AgentStatus MakeStatus(BootTime now) const;
-  void DescribeRound(BootTime now, v1::AgentStatus* status) const;
-  std::string Digest(v1::AgentStatus status) const;
+  v1::AgentStatus MakeStatus() const;
+  void DescribeRound(v1::AgentStatus* status) const;
+  void AddMoments(BootTime now, v1::AgentStatus* status) const;
+  void AddAges(BootTime now, v1::Round* last) const;
+  std::string Digest(const v1::AgentStatus& status) const;
 
   bool configured_ = false;
   bool owns_address_ = false;  // as the newest attempt has shown, the primary's address is this machine's
@@ -211,8 +212,8 @@ class AgentCore {
   SentStatuses sent_;
   v1::DirectiveId newest_;
   std::string local_address_;
-  bool unknown_order_is_said_ = false;
-  bool unsound_directive_is_said_ = false;
+  bool unknown_order_reported_ = false;
+  bool unsound_directive_reported_ = false;
   int place_in_line_ = 0;  // among the spares, from the newest WAIT; 0: not a spare
   PredecessorProbe probe_;
 

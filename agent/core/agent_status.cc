@@ -11,8 +11,9 @@ void AgentCore::TellCoordinator(BootTime now, Effects* out) {
   // While it is open whether the host in another container has ended, nothing can be said of it.
   const bool open = config_.split() && host_watch_.link_closed() && !host_watch_.gone();
   if (!link_.up() || open) return;
-  v1::AgentStatus status = MakeStatus(now);
+  v1::AgentStatus status = MakeStatus();
   const std::string digest = Digest(status);
+  AddMoments(now, &status);
   AddForThisSession(now, &status);
   sent_.Stamp(now, host_.agent_number(), digest, &status);
   out->push_back(SendToCoordinator{std::move(status)});
@@ -32,10 +33,12 @@ void AgentCore::AddForThisSession(BootTime now, v1::AgentStatus* status) const {
 }
 
 void AgentCore::TellIfChanged(BootTime now, Effects* out) {
-  if (link_.up() && Digest(MakeStatus(now)) != sent_.last_digest()) TellCoordinator(now, out);
+  if (link_.up() && Digest(MakeStatus()) != sent_.last_digest()) TellCoordinator(now, out);
 }
 
-v1::AgentStatus AgentCore::MakeStatus(BootTime now) const {
+// Everything whose change is worth sending at once. What changes with time alone, and with each answer to a
+// status, is added by AddMoments.
+v1::AgentStatus AgentCore::MakeStatus() const {
   v1::AgentStatus status;
   status.set_protocol(kProtocol);
   status.set_run_id(config_.run_id());
@@ -57,15 +60,11 @@ v1::AgentStatus AgentCore::MakeStatus(BootTime now) const {
 
   const v1::Memory& stored = host_.memory();
   *status.mutable_epoch() = memory_.epoch();
-  *status.mutable_applied() = stored.applied();
+  *status.mutable_applied()->mutable_epoch() = stored.applied().epoch();
   status.set_phase(PhaseOf(host_, host_watch_.gone()));
   const bool alive = host_.phase() != v1::HOST_PHASE_IDLE && !host_watch_.gone();
   status.set_live_workers(alive ? std::max(1, host_.workers_size()) : 0);
-  status.set_in_job_ms(absl::ToInt64Milliseconds(now - FromBootNanos(memory_.joined_boot_ns())));
-  if (memory_.gathering_since_boot_ns() != 0) {
-    status.set_gathering_ms(absl::ToInt64Milliseconds(now - FromBootNanos(memory_.gathering_since_boot_ns())));
-  }
-  DescribeRound(now, &status);
+  DescribeRound(&status);
   if (host_.offer_port() != 0) {
     std::string host = config_.local_addr().empty() ? local_address_ : config_.local_addr();
     if (host.empty() && (config_.single_node() || config_.loopback_only())) host = "127.0.0.1";
@@ -83,34 +82,53 @@ v1::AgentStatus AgentCore::MakeStatus(BootTime now) const {
   return status;
 }
 
-void AgentCore::DescribeRound(BootTime now, v1::AgentStatus* status) const {
+void AgentCore::DescribeRound(v1::AgentStatus* status) const {
   const v1::Memory& stored = host_.memory();
   if (!IsSet(stored.last().id())) return;
   v1::Round* last = status->mutable_last();
   *last = stored.last();
+  last->clear_loss_ages_ms();
+  last->clear_failure_ages_ms();
+  last->clear_excluded();
+  if (last->has_primary_ended()) last->mutable_primary_ended()->clear_age_ms();
+  status->set_outcome(StartedLast(host_) ? host_.outcome() : v1::OUTCOME_TOLD);
+  if (!StartedLast(host_)) return;
+  status->set_progressed(host_.progressed());
+  if (host_.has_picture()) *status->mutable_picture() = host_.picture();
+  if (host_.has_failure()) *status->mutable_failure() = host_.failure();
+}
+
+void AgentCore::AddMoments(BootTime now, v1::AgentStatus* status) const {
+  const v1::Memory& stored = host_.memory();
+  *status->mutable_applied() = stored.applied();
+  status->set_in_job_ms(absl::ToInt64Milliseconds(now - FromBootNanos(memory_.joined_boot_ns())));
+  if (memory_.gathering_since_boot_ns() != 0) {
+    status->set_gathering_ms(absl::ToInt64Milliseconds(now - FromBootNanos(memory_.gathering_since_boot_ns())));
+  }
+  if (!IsSet(stored.last().id())) return;
+  AddAges(now, status->mutable_last());
+  status->set_learned_silence_ms(host_.learned_silence_ms());
+  if (!StartedLast(host_)) return;
+  if (host_.has_quiet_ms()) status->set_quiet_ms(host_.quiet_ms());
+  status->set_signs(host_.signs());
+  *status->mutable_step_rates() = host_.step_rates();
+  *status->mutable_touch_rates() = host_.touch_rates();
+  if (status->has_failure())
+    status->mutable_failure()->set_age_ms(absl::ToInt64Milliseconds(now - FromBootNanos(host_.failure_boot_ns())));
+}
+
+void AgentCore::AddAges(BootTime now, v1::Round* last) const {
+  const v1::Memory& stored = host_.memory();
   const absl::Duration since_told = now - FromBootNanos(stored.last_told_boot_ns());
   last->set_age_ms(WireMilliseconds(since_told));
   const auto later = [since_told](int64_t ms) { return WireMilliseconds(absl::Milliseconds(ms) + since_told); };
-  for (int64_t& age : *last->mutable_loss_ages_ms()) age = later(age);
-  for (int64_t& age : *last->mutable_failure_ages_ms()) age = later(age);
+  for (const int64_t age : stored.last().loss_ages_ms()) last->add_loss_ages_ms(later(age));
+  for (const int64_t age : stored.last().failure_ages_ms()) last->add_failure_ages_ms(later(age));
+  *last->mutable_excluded() = stored.last().excluded();
   for (v1::Exclusion& exclusion : *last->mutable_excluded()) exclusion.set_left_ms(-later(-exclusion.left_ms()));
   if (last->has_primary_ended()) {
     const absl::Duration age = now - FromBootNanos(stored.primary_ended_boot_ns());
     last->mutable_primary_ended()->set_age_ms(WireMilliseconds(absl::Ceil(age, absl::Milliseconds(1))));
-  }
-  status->set_progressed(StartedLast(host_) && host_.progressed());
-  status->set_learned_silence_ms(host_.learned_silence_ms());
-  if (StartedLast(host_)) {
-    if (host_.has_quiet_ms()) status->set_quiet_ms(host_.quiet_ms());
-    status->set_signs(host_.signs());
-    *status->mutable_step_rates() = host_.step_rates();
-    *status->mutable_touch_rates() = host_.touch_rates();
-    if (host_.has_picture()) *status->mutable_picture() = host_.picture();
-  }
-  status->set_outcome(StartedLast(host_) ? host_.outcome() : v1::OUTCOME_TOLD);
-  if (StartedLast(host_) && host_.has_failure()) {
-    *status->mutable_failure() = host_.failure();
-    status->mutable_failure()->set_age_ms(absl::ToInt64Milliseconds(now - FromBootNanos(host_.failure_boot_ns())));
   }
 }
 
@@ -142,24 +160,8 @@ v1::Phase PhaseOf(const v1::HostStatus& host, bool host_gone) {
   return host.unfit() ? v1::PHASE_UNUSABLE : v1::PHASE_READY;
 }
 
-// Serializes what makes a status worth sending at once: all fields but those that change with time. The seq of the
-// applied directive is left out, too, or every answer to a heartbeat would cause another heartbeat; what a STOP
-// changes is included.
-std::string AgentCore::Digest(v1::AgentStatus status) const {
-  status.mutable_applied()->clear_seq();
-  status.clear_in_job_ms();
-  status.clear_quiet_ms();
-  status.clear_signs();
-  status.clear_step_rates();
-  status.clear_touch_rates();
-  status.clear_learned_silence_ms();
-  status.clear_gathering_ms();
-  status.mutable_last()->clear_age_ms();
-  status.mutable_last()->clear_loss_ages_ms();
-  status.mutable_last()->clear_failure_ages_ms();
-  status.mutable_last()->clear_excluded();
-  if (status.last().has_primary_ended()) status.mutable_last()->mutable_primary_ended()->clear_age_ms();
-  status.mutable_failure()->clear_age_ms();
+// A status with another digest has news. What a STOP changes is included, though the status does not show it.
+std::string AgentCore::Digest(const v1::AgentStatus& status) const {
   return status.SerializeAsString() + host_.memory().stopped().SerializeAsString();
 }
 

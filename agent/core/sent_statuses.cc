@@ -17,6 +17,8 @@ void SentStatuses::Stamp(BootTime now, uint64_t agent_number, const std::string&
   agent_number_ = agent_number;
   status->mutable_id()->set_agent_number(agent_number);
   status->mutable_id()->set_seq(++seq_);
+  if (digest != last_digest_) ++news_;
+  status->set_news(news_);
   last_digest_ = digest;
   last_at_ = now;
   sent_.push_back({seq_, now});

@@ -17,13 +17,13 @@ inline constexpr size_t kMaxSentRemembered = 256;  // statuses whose sending tim
 class SentStatuses {
  public:
   void BeginSession();  // the coordinator of the new session holds nothing
-  // Numbers the status, and leaves out the texts that the coordinator of this session holds.
+  // Numbers the status and its news, and leaves out the texts that the coordinator of this session holds.
   void Stamp(BootTime now, uint64_t agent_number, const std::string& digest, v1::AgentStatus* status);
   void OnDirective(const v1::Directive& directive);
 
   uint64_t last_seq() const { return seq_; }
   BootTime last_at() const { return last_at_; }
-  // Of the last status; a status with another digest is sent at once.
+  // The digest of the last status; a status with another digest is sent at once.
   const std::string& last_digest() const { return last_digest_; }
   // Whether the coordinator has seen the status with this number or one after it.
   bool IsSeen(uint64_t seq) const { return echoed_ >= seq; }
@@ -41,6 +41,7 @@ class SentStatuses {
   };
   uint64_t agent_number_ = 0;  // this agent's; 0: it has sent nothing
   uint64_t seq_ = 0;
+  uint64_t news_ = 0;
   uint64_t first_of_session_ = 0;  // seq of the first status of this session
   std::deque<Sent> sent_;
   BootTime last_at_ = absl::InfinitePast();

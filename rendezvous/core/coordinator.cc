@@ -63,21 +63,11 @@ void Coordinator::OnStatus(BootTime now, StreamId stream, const v1::AgentStatus&
 bool Coordinator::IsNews(StreamId stream, const v1::AgentStatus& status) const {
   const Host* const host = job_.hosts.Find(status.host_id());
   if (host == nullptr || host->stream != stream) return true;
-  const v1::AgentStatus& known = host->status;
-  const auto crosses = [&](uint64_t seq) {
-    return seq != 0 && (known.applied().seq() >= seq) != (status.applied().seq() >= seq);
-  };
-  return known.phase() != status.phase() || known.live_workers() != status.live_workers() ||
-         known.outcome() != status.outcome() || known.has_verdict() != status.has_verdict() ||
-         known.has_failure() != status.has_failure() || known.cancelled() != status.cancelled() ||
-         known.has_cannot_start() != status.has_cannot_start() ||
-         known.preparing().empty() != status.preparing().empty() ||
-         known.predecessor_dead() != status.predecessor_dead() || known.offer().host() != status.offer().host() ||
-         known.offer().port() != status.offer().port() || !Same(known.last().id(), status.last().id()) ||
-         known.last().has_primary_ended() != status.last().has_primary_ended() ||
-         known.last().has_node_rank() != status.last().has_node_rank() || !Same(known.epoch(), status.epoch()) ||
-         !Same(known.applied().epoch(), status.applied().epoch()) || crosses(host->exchange.counts_from) ||
-         crosses(host->exchange.run_seq) || crosses(host->exchange.stop_seq);
+  const uint64_t known = host->status.applied().seq(), now_applied = status.applied().seq();
+  const auto reaches = [&](uint64_t seq) { return seq != 0 && (known >= seq) != (now_applied >= seq); };
+  const Exchange& exchange = host->exchange;
+  return host->status.news() != status.news() || reaches(exchange.counts_from) || reaches(exchange.run_seq) ||
+         reaches(exchange.stop_seq);
 }
 
 // Every decision looks at all hosts. With very many hosts, a decision for each READY, STARTING and RUNNING of a
@@ -178,7 +168,7 @@ void Coordinator::NoticeLateness(BootTime now) {
   const absl::Duration shift = job_.pauses.Notice(now);
   if (shift == absl::ZeroDuration()) return;
   for (auto& [id, host] : job_.hosts) host.PostponeDeadlines(shift);
-  job_.hang.sentenced_at += shift;
+  job_.hang.kill_ordered_at += shift;
 }
 
 // Refuses strangers, ignores statuses that are out of order, and follows epochs. False: the status is ignored.

@@ -68,11 +68,13 @@ class Load {
     if (node.told.has_run() && !Same(s.last().id(), node.told.run().id())) {
       *s.mutable_last() = node.told.run();
       s.set_phase(v1::PHASE_RUNNING);
+      s.set_news(s.news() + 1);
       s.set_outcome(v1::OUTCOME_RAN);
       s.set_live_workers(8);
     }
     if (node.told.has_stop()) {
       s.set_phase(v1::PHASE_READY);
+      s.set_news(s.news() + 1);
       s.set_live_workers(0);
     }
     Say(i);

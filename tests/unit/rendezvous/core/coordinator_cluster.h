@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -39,7 +40,8 @@ class Cluster {
   struct Node {
     v1::AgentStatus status;
     StreamId stream = 0;
-    v1::Directive told;  // the newest directive
+    std::string lasting;  // of the status, what changes with more than time
+    v1::Directive told;   // the newest directive
     BootTime failed_at;
     bool closed = false;
   };
@@ -84,7 +86,20 @@ class Cluster {
     if (node.status.has_failure()) {
       node.status.mutable_failure()->set_age_ms(absl::ToInt64Milliseconds(now_ - node.failed_at));
     }
+    CountNews(&node);
     Do([&](Effects* out) { coordinator_.OnStatus(now_, node.stream, node.status, out); });
+  }
+
+  // As an agent does.
+  static void CountNews(Node* node) {
+    v1::AgentStatus lasting = node->status;
+    lasting.clear_id();
+    lasting.clear_news();
+    lasting.clear_in_job_ms();
+    lasting.mutable_applied()->clear_seq();
+    lasting.mutable_failure()->clear_age_ms();
+    const std::string now = lasting.SerializeAsString();
+    if (std::exchange(node->lasting, now) != now) node->status.set_news(node->status.news() + 1);
   }
 
   // Applies the newest directive and sends the resulting status.
