@@ -56,7 +56,6 @@ void Host::Store(const v1::AgentStatus& newest) {
   v1::AgentStatus before;
   before.Swap(&status);
   status = newest;
-  status.DiscardUnknownFields();
   status.set_hostname(Foreign(newest.hostname()));
   // They are parts of longer texts, which go to every node. Nodes refuse a text that is too long (base/ranges.h).
   status.set_trouble(CutUtf8(newest.trouble(), kMaxTroubleText));

@@ -37,14 +37,18 @@ class FieldCounter {
     }
     while (const uint32_t tag = in_.ReadTagNoLastTag()) {
       RETURN_IF_ERROR(Add(1));
-      RETURN_IF_ERROR(CountField(message->FindFieldByNumber(WireFormatLite::GetTagFieldNumber(tag)),
-                                 WireFormatLite::GetTagWireType(tag), depth));
+      const FieldDescriptor* const field = message->FindFieldByNumber(WireFormatLite::GetTagFieldNumber(tag));
+      has_unknown_ |= field == nullptr;
+      RETURN_IF_ERROR(CountField(field, WireFormatLite::GetTagWireType(tag), depth));
     }
     return in_.ConsumedEntireMessage() ? absl::OkStatus() : NoStatus();
   }
 
+  // Whether there are fields of another version.
+  bool has_unknown() const { return has_unknown_; }
+
  private:
-  // field: null: not known, so from a newer version.
+  // field: null: not known.
   absl::Status CountField(const FieldDescriptor* field, WireFormatLite::WireType type, int depth) {
     switch (type) {
       case WireFormatLite::WIRETYPE_VARINT: {
@@ -107,6 +111,7 @@ class FieldCounter {
   const std::string_view bytes_;
   CodedInputStream in_;
   size_t fields_ = 0;
+  bool has_unknown_ = false;
 };
 
 template <typename Message>
@@ -116,6 +121,7 @@ absl::StatusOr<Message> Read(std::string_view bytes) {
   RETURN_IF_ERROR(counter.Count(Message::descriptor(), 1));
   Message message;
   if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return NoStatus();
+  if (counter.has_unknown()) message.DiscardUnknownFields();  // the coordinator stores statuses
   return message;
 }
 
