@@ -463,7 +463,7 @@ void AgentProcess::Tick() {
   coordinator_->Tick();
   driver_.Feed(&AgentCore::OnServesOthers, coordinator_->HasRemoteMembers());
   driver_.Feed(&AgentCore::OnTick);
-  loop_.After(std::min(kTick, rendezvous::kTick), [this] { Tick(); });
+  loop_.After(kTick, [this] { Tick(); });
 }
 
 }  // namespace

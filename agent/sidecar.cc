@@ -43,7 +43,6 @@ namespace muster::agent {
 namespace {
 
 constexpr char kPart[] = "sidecar";
-constexpr absl::Duration kTick = absl::Milliseconds(100);
 constexpr size_t kMaxResultBytes = 4096;  // of the file that a host has left
 constexpr int kMaxChallenges = 4;         // in one call: each change of the host's token file causes one
 constexpr int kLinkFd = 3;

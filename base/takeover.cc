@@ -21,4 +21,8 @@ absl::Duration JoinLimit(absl::Duration join_timeout, absl::Duration lease) {
   return std::max(join_timeout, lease > absl::ZeroDuration() ? lease : kDefaultLease);
 }
 
+absl::Duration LinkBeat(absl::Duration lease) {
+  return lease > absl::ZeroDuration() ? std::min(kBeat, lease / 8) : kBeat;
+}
+
 }  // namespace muster

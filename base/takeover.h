@@ -24,4 +24,9 @@ absl::Duration LeaseForNodes(int nodes);
 // unless all nodes are there.
 absl::Duration JoinLimit(absl::Duration join_timeout, absl::Duration lease);
 
+// How often host and agent of a node speak to each other at least: at kBeat, or at an eighth of a short lease.
+// zero: there is no lease.
+inline constexpr absl::Duration kBeat = absl::Milliseconds(500);
+absl::Duration LinkBeat(absl::Duration lease);
+
 }  // namespace muster

@@ -10,6 +10,8 @@ namespace muster {
 
 using BootTime = absl::Time;  // since boot; never a wall clock
 
+inline constexpr absl::Duration kTick = absl::Milliseconds(100);  // OnTick of a core is called at least this often
+
 inline BootTime FromBootNanos(int64_t ns) { return absl::FromUnixNanos(ns); }
 inline int64_t ToBootNanos(BootTime t) { return absl::ToUnixNanos(t); }
 

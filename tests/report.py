@@ -13,6 +13,7 @@ import xml.etree.ElementTree as ElementTree
 
 SHOWN_FAILURES = 8
 SHOWN_LINES = 60  # the last lines of each failure
+SHOWN_SLOWEST = 10
 
 
 def count_googletest(path):
@@ -95,6 +96,15 @@ def show_failures(reports):
         print(f"\n=== and {len(found) - SHOWN_FAILURES} more, above")
 
 
+def show_slowest(reports):
+    """The tests to look at when a run takes too long. Those of Python outside ctest do not say how long they took."""
+    entries = [entry for junit in reports.glob("*/ctest.junit") for entry in ElementTree.parse(junit).iter("testcase")]
+    entries.sort(key=lambda entry: float(entry.get("time", "0")), reverse=True)
+    slowest = [f"{entry.get('name')} {float(entry.get('time', '0')):.0f} s" for entry in entries[:SHOWN_SLOWEST]]
+    if slowest:
+        print(f"the slowest: {', '.join(slowest)}")
+
+
 def main():
     reports, failed_stages = pathlib.Path(sys.argv[1]), int(sys.argv[2])
     counted = [count_ctest(junit.parent) for junit in reports.glob("*/ctest.junit")]
@@ -102,6 +112,7 @@ def main():
     counted += [count_lines(log) for name in ("spin.log", "fuzz.log") for log in reports.glob(name)]
     passed, failed, skipped = (sum(column) for column in zip([0, 0, 0], *counted))
     failed = max(failed, failed_stages)
+    show_slowest(reports)
     show_failures(reports)
     closing = f"{passed} passed, {failed} failed"
     print(f"{closing}, {skipped} skipped" if skipped else closing)

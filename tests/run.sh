@@ -2,7 +2,8 @@
 # Installs what the tests need and runs them. Safe to run twice; the second time builds from the cache.
 #
 #   bash tests/run.sh               whether this tree is sound: under 25 minutes on 2 cores, from nothing built
-#   bash tests/run.sh full          everything, under 2 hours
+#   bash tests/run.sh quick         what one runs before each commit: under 4 minutes after a build
+#   bash tests/run.sh full          everything, in more than 2 hours
 #   bash tests/run.sh STAGE...      only these stages, at their full length, and the builds that they need
 #
 # tests/README.md describes the stages and names those that only `full` runs. Stages continue after a failed one; the
@@ -13,10 +14,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 form=stages
 case ${1:-} in
   "") form=short ;;
-  full)
-    form=full
+  quick | full)
+    form=$1
     shift
-    [ $# = 0 ] || { echo "tests/run.sh: full runs all stages, so nothing may follow it: $*" >&2; exit 64; }
+    [ $# = 0 ] || { echo "tests/run.sh: $form chooses the stages, so nothing may follow it: $*" >&2; exit 64; }
     ;;
 esac
 readonly form
@@ -25,7 +26,9 @@ readonly form
 # commit gets the same result: its counts and seeds are fixed, where `full` draws new ones within its time.
 by_form() { if [ "$form" = short ]; then echo "$1"; else echo "$2"; fi; }
 
-readonly SEEDS=${MUSTER_SIM_SEEDS:-$(by_form 20000 100000)}
+seeds=$(by_form 20000 100000)
+[ "$form" != quick ] || seeds=1000
+readonly SEEDS=${MUSTER_SIM_SEEDS:-$seeds}
 # Beside the fixed seeds, which begin at 1, each commit runs some of its own. muster_sim prints the first one.
 commit=$(git rev-parse HEAD 2>/dev/null || echo 00000000)
 export MUSTER_SIM_FIRST=${MUSTER_SIM_FIRST:-$((0x${commit:0:8} * 1000000 + 1000000000))}
@@ -118,6 +121,14 @@ container_tests() {
   if [ "$form" = short ]; then python_tests container "${SHORT_CONTAINER[@]}"; else python_tests container; fi
 }
 
+# The integration tests whose files the last commit or the working tree has changed.
+changed_tests() {
+  local -a names
+  mapfile -t names < <(git diff --name-only HEAD~1 -- tests/integration | sed -n 's,^tests/integration/\(test_.*\)\.py$,\1,p')
+  [ ${#names[@]} -gt 0 ] || return 0
+  python_tests integration "${names[@]/%/.}"
+}
+
 spin_model() {
   bash rendezvous/model/check.sh 2>&1 | tee "$REPORTS/spin.log"
   return "${PIPESTATUS[0]}"
@@ -125,7 +136,7 @@ spin_model() {
 
 # Whether each mutant still fits the sources and, where there is time, whether the tests notice it.
 cores_mutants() {
-  if [ "$form" = short ]; then
+  if [ "$form" != full ] && [ "$form" != stages ]; then
     python3 tests/mutants/run.py --check
   else
     python3 tests/mutants/run.py --quick --jobs "$jobs"
@@ -152,7 +163,9 @@ format_check() { our_sources | xargs -r clang-format-14 --dry-run --Werror; }
 # text and rules is not checked again. Changed files come first; after the budget no further file is started.
 tidy_check() {
   local log=$REPORTS/tidy.log
-  MUSTER_TIDY_BUDGET_S=$TIDY_BUDGET_S python3 tests/tidy.py build/release 2>&1 | tee "$log"
+  local -a which=()
+  [ "$form" != quick ] || which=(--changed)
+  MUSTER_TIDY_BUDGET_S=$TIDY_BUDGET_S python3 tests/tidy.py build/release "${which[@]}" 2>&1 | tee "$log"
   local status=${PIPESTATUS[0]}
   ! grep -q '^left out' "$log" || notes+=("clang-tidy did not come to all files in $TIDY_BUDGET_S s; MUSTER_TIDY_BUDGET_S=0 tests/run.sh tidy does")
   return "$status"
@@ -170,9 +183,10 @@ else
   # asan-integration waits for the first. What is quick, or finds most, comes before what takes half an hour.
   computing=(asan-build format tsan-build tsan mutants fuzz spin asan tidy simulation)
 fi
+[ "$form" != quick ] || first=(format release unit mutants simulation changed tidy) waiting=() computing=()
 readonly first waiting computing
 readonly last=(fresh)
-readonly all_stages=(program release unit integration preloaded torch chaos deploy container asan-integration simulation mutants
+readonly all_stages=(program release unit changed integration preloaded torch chaos deploy container asan-integration simulation mutants
   asan-build spin asan tsan-build tsan fuzz format tidy "${last[@]}")
 run_stage() {
   case $1 in
@@ -181,6 +195,7 @@ run_stage() {
     unit) stage "unit" run_ctest release "$SEEDS" unit ;;
     simulation) stage "simulation, $SEEDS seeds" run_ctest release "$SEEDS" simulation ;;
     mutants) stage "mutants of the cores" cores_mutants ;;
+    changed) stage "integration tests that have changed" changed_tests ;;
     integration) stage "integration" run_ctest release "$SEEDS" integration ;;
     preloaded) stage "integration with --preload" run_ctest release "$SEEDS" preloaded ;;
     torch) stage "torch, end to end" torch_tests ;;
@@ -237,7 +252,7 @@ run_all() {
 build_for() {
   case $1 in
     unit) echo release ;;
-    simulation | integration | preloaded | tidy) echo program ;;
+    simulation | changed | integration | preloaded | tidy) echo program ;;
     torch | chaos | deploy | container) [ -n "${MUSTER_BINARY:-}" ] || echo program ;;
     asan | asan-integration) echo asan-build ;;
     tsan) echo tsan-build ;;

@@ -1,6 +1,9 @@
 """Runs clang-tidy, with clang's check of the locks, on all compiled files, newest changes first; names skipped files.
 
-  tidy.py BUILD_FOLDER      MUSTER_TIDY_BUDGET_S  after this time nothing further is started (0: no limit)
+  tidy.py BUILD_FOLDER [--changed]
+
+  --changed             only the files that the last commit or the working tree has changed
+  MUSTER_TIDY_BUDGET_S  after this time nothing further is started (0: no limit)
 
 The files of a folder are read together, as one source that includes them: clang-tidy spends nine tenths of its time
 in the headers, which they share. Clang's analyzer follows such files as it does a single one. Files whose names of
@@ -189,14 +192,17 @@ def main():
     build = pathlib.Path(sys.argv[1]).resolve()
     CACHE.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + BUDGET_S if BUDGET_S > 0 else float("inf")
+    changed = changed_files()
     sources = compiled_sources(build)
+    if "--changed" in sys.argv[2:]:
+        sources = [source for source in sources if str(source.path) in changed]
     known = Stamps(build)
     stamps = {source: known.of(source) for source in sources}  # of the text as it is before it is checked
     outcomes = {source: "known" for source, stamp in stamps.items() if stamp is not None and stamp.exists()}
     checker = Checker(build, stamps, deadline)
     unknown = [source for source in sources if source not in outcomes]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for result in pool.map(checker.check, groups(unknown, changed_files())):
+        for result in pool.map(checker.check, groups(unknown, changed)):
             outcomes.update(result)
     counts = [f"{list(outcomes.values()).count(name)} {name}" for name in ("passed", "known", "failed", "left out")]
     print(", ".join(counts))

@@ -7,6 +7,7 @@
 #include "agent/core/container_end.h"
 #include "base/exit_codes.h"
 #include "base/ids.h"
+#include "base/loopback.h"
 #include "base/takeover.h"
 #include "base/text.h"
 
@@ -14,9 +15,6 @@ namespace muster::agent {
 namespace {
 
 constexpr int kMaxExitCode = 255;
-constexpr absl::Duration kHostBeat = absl::Milliseconds(500);  // the host hears from us at least this often
-
-bool IsLoopback(const std::string& address) { return address == "::1" || address.rfind("127.", 0) == 0; }
 
 }  // namespace
 
@@ -300,7 +298,7 @@ bool AgentCore::IsAnotherJobs(int exit_code) const {
 }
 
 // Nothing else of such a directive is applied, because the epoch of another job's coordinator is meaningless here.
-// Whoever refuses may be anybody: a refused node has not succeeded, whatever the code.
+// Any program may answer and refuse: a refused node has not succeeded, whatever the code.
 void AgentCore::OnRefused(BootTime now, const v1::Refused& refused, Effects* out) {
   if (refused.later()) return TryLater(now, CutUtf8(refused.reason(), kMaxReasonShown), out);
   const bool is_failure = refused.exit_code() > 0 && refused.exit_code() <= kMaxExitCode;
@@ -360,8 +358,7 @@ void AgentCore::OnTick(BootTime now, Effects* out) {
     Leave("the coordinator could not be told that the main process has ended", out);
     return;
   }
-  const absl::Duration host_beat = Leased() ? std::min(kHostBeat, LeaseDuration() / 8) : kHostBeat;
-  if (now - host_told_at_ >= host_beat) TellHost(now, out);
+  if (now - host_told_at_ >= LinkBeat(Leased() ? LeaseDuration() : absl::ZeroDuration())) TellHost(now, out);
   if (link_.up() && now - sent_.last_at() >= Beat()) TellCoordinator(now, out);
   if (std::optional<std::string> line = waiting_.OnTick(now)) {
     Say(Severity::kInfo, *std::move(line), out, {.event = events::kWaiting});

@@ -23,7 +23,7 @@ bool AgentCore::IsNewer(const v1::Directive& directive) const {
 // An unknown order is neither obeyed nor reported as applied, and grants no lease. So the coordinator waits for
 // this node's lease instead of relying on something that was not done.
 void AgentCore::OnUnknownOrder(Effects* out) {
-  if (std::exchange(unknown_order_is_said_, true)) return;
+  if (std::exchange(unknown_order_reported_, true)) return;
   Say(Severity::kWarning,
       "ignoring an order from the coordinator that this version of muster does not know; use one version of "
       "muster on all nodes",
@@ -41,7 +41,7 @@ bool AgentCore::IsSound(const v1::Directive& directive, Effects* out) {
   if (why.empty() && is_short) why = absl::StrCat("a lease of ", lease_ms, " ms");
   if (why.empty() && directive.has_run()) why = WhyUnsound(directive.run(), config_.slots());
   if (why.empty()) return true;
-  if (std::exchange(unsound_directive_is_said_, true)) return false;
+  if (std::exchange(unsound_directive_reported_, true)) return false;
   Say(Severity::kError,
       absl::StrCat("ignoring an order that no coordinator gives (", why,
                    "): is this job's coordinator what "

@@ -16,7 +16,7 @@ inline constexpr absl::Duration kGoneLimit = absl::Seconds(10);   // time limit 
 // The same after a suspension for longer than the lease. A coordinator that ran meanwhile hears of it at once, or
 // takes the host for lost soon; one that starts later has nothing to learn from it.
 inline constexpr absl::Duration kSuspendedGoneLimit = absl::Seconds(1);
-inline constexpr absl::Duration kSuspension = absl::Seconds(1);  // a shorter pause of this process is none
+inline constexpr absl::Duration kSuspension = absl::Seconds(1);  // a shorter pause does not count
 
 class HostWatch {
  public:

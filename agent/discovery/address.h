@@ -29,9 +29,6 @@ bool IsLiteral(const std::string& host);
 // Whether `host` is 0.0.0.0 or ::, which only a listener can use.
 bool IsAnyAddress(const std::string& host);
 
-// Whether `host` is in 127.0.0.0/8 (also mapped into IPv6), ::1 or localhost.
-bool IsLoopback(const std::string& host);
-
 // Equal for all spellings of one host: ignores the case of names, a dot at their end, and the notation of zeros in
 // IPv6 addresses.
 std::string HostKey(const std::string& host);

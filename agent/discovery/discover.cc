@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "agent/discovery/address.h"
+#include "base/loopback.h"
 #include "base/problem.h"
 #include "base/status_macros.h"
 

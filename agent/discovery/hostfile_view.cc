@@ -11,6 +11,7 @@
 #include "agent/discovery/address.h"
 #include "agent/discovery/hostfile.h"
 #include "agent/discovery/variables.h"
+#include "base/loopback.h"
 #include "base/problem.h"
 #include "base/status_macros.h"
 #include "base/text.h"

@@ -11,6 +11,7 @@
 #include "agent/discovery/document.h"
 #include "agent/discovery/sagemaker_variables.h"
 #include "agent/discovery/variables.h"
+#include "base/loopback.h"
 #include "base/problem.h"
 #include "base/status_macros.h"
 #include "nlohmann/json.hpp"

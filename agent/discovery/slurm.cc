@@ -10,6 +10,7 @@
 #include "agent/discovery/address.h"
 #include "agent/discovery/nodelist.h"
 #include "agent/discovery/variables.h"
+#include "base/loopback.h"
 #include "base/problem.h"
 #include "base/status_macros.h"
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "agent/discovery/document.h"
 #include "agent/discovery/variables.h"
+#include "base/loopback.h"
 #include "base/problem.h"
 #include "base/status_macros.h"
 #include "nlohmann/json.hpp"

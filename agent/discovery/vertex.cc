@@ -13,6 +13,7 @@
 #include "agent/discovery/address.h"
 #include "agent/discovery/document.h"
 #include "agent/discovery/variables.h"
+#include "base/loopback.h"
 #include "base/problem.h"
 #include "base/status_macros.h"
 #include "nlohmann/json.hpp"

@@ -9,6 +9,7 @@
 #include "absl/strings/strip.h"
 #include "agent/discovery/address.h"
 #include "agent/discovery/variables.h"
+#include "base/loopback.h"
 #include "base/problem.h"
 #include "base/status_macros.h"
 

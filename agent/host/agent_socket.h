@@ -54,7 +54,7 @@ struct Visitor {
 // SocketModeAt. FailedPrecondition: the path is unusable, or another host listens there.
 absl::StatusOr<OwnedFd> ListenForAgent(const std::string& path);
 
-// Blocks until a sidecar has come. Whoever connects and says something else is sent away. health: from
+// Blocks until a sidecar has come. A program that connects and says something else is sent away. health: from
 // ListenForHealth(), -1: none; it is answered meanwhile. DeadlineExceeded: nobody came.
 absl::StatusOr<Visitor> AwaitFirstAgent(int listener, int health, const std::string& tokens, absl::Duration limit);
 

@@ -38,7 +38,7 @@ namespace {
 constexpr char kPart[] = "host";
 constexpr absl::Duration kMemoryPeriod = absl::Seconds(1);
 // Maximum numbers of open descriptors while a node starts.
-// Of the host: loop, signals, output, follower, /dev/null, port, agent, check, /proc, a lock, health.
+// What the host has open: loop, signals, output, follower, /dev/null, port, agent, check, /proc, a lock, health.
 constexpr int kHostDescriptors = 27;
 constexpr int kDoorDescriptors =
     static_cast<int>(kMaxVisitors) + 2;      // listener, visitors, and one that is refused

@@ -42,7 +42,7 @@ class LastCommandRun {
   using Ended = std::function<void(const LastCommandEnd& end)>;
   void Start(const std::string& command, const EnvironmentMap& environment, Ended ended);
 
-  // Whoever asked this process to end asks the command, too: SIGTERM, and SIGKILL after the grace period, or at a
+  // This process was asked to end, and asks the command, too: SIGTERM, and SIGKILL after the grace period, or at a
   // second request.
   void AskToEnd();
 

@@ -62,7 +62,7 @@ struct LaunchPlan {
   bool ends_orphans = false;           // the run has a name, so orphans of an earlier host can be recognized
 };
 
-// Of a command that runs once for the node; see NodeEnvironment. marker: from FormatMarker.
+// For a command that runs once for the node; see NodeEnvironment. marker: from FormatMarker.
 EnvironmentMap EnvironmentOfNode(const LaunchPlan& plan, const std::string& marker, std::optional<int> place);
 
 // How the Python of --preload is started.

@@ -8,7 +8,7 @@
 namespace muster {
 namespace {
 
-// Of SHA-256, so that no node finds other details for the digest of a verdict.
+// A part of SHA-256, so that no node finds other details for the digest of a verdict.
 uint64_t NonZeroHash(const std::string& bytes) {
   uint64_t hash = 0;
   const std::string digest = Sha256(bytes);

@@ -91,7 +91,7 @@ void AnswerHealth(int listener, const Health& health) {
     const OwnedFd visitor(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!visitor.valid()) return;
     if (!IsOursOrRoots(visitor.get())) continue;
-    // A new socket's buffer takes it whole. Whoever has gone already needs no answer.
+    // A new socket's buffer takes it whole. A visitor that has gone already needs no answer.
     (void)send(visitor.get(), answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   }
 }

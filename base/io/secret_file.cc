@@ -26,7 +26,7 @@ std::string Shown(mode_t mode) { return absl::StrFormat("mode %04o", mode & 0777
 
 absl::Status CannotRead(int error) { return absl::ErrnoToStatus(error, "the file cannot be read"); }
 
-// Whoever owns a link decides what is read: perhaps another file of root's, whose content everybody knows.
+// The owner of a link decides what is read: perhaps another file of root's, whose content everybody knows.
 absl::Status CheckLinks(const Place& place) {
   if (!place.is_foreign_link) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
@@ -55,8 +55,8 @@ absl::Status CheckFile(const FileFacts& facts, uid_t reader, size_t max_bytes, c
 }
 
 // Kubernetes mounts secrets read-only since 1.9.6 ("will be mounted as read-only volumes", its CHANGELOG-1.9), and
-// readable by everyone unless told otherwise (defaultMode 0644, its documentation of volumes). Whoever mounts a
-// file so has decided who sees it, and nobody could follow the advice there.
+// readable by everyone unless told otherwise (defaultMode 0644, its documentation of volumes). A person who mounts
+// a file so has decided who sees it, and nobody could follow the advice there.
 std::string WarningAbout(const FileFacts& facts, FileKind kind, const std::string& path) {
   if (kind == FileKind::kPublic || facts.read_only || (facts.mode & S_IROTH) == 0) return "";
   return absl::StrCat("every user of this machine can read it (", Shown(facts.mode), "): chmod 600 ", path);

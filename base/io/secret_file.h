@@ -1,5 +1,5 @@
-// Files that decide who may join the job: tokens, keys and certificates. Whoever can write one of them is in the
-// job, so muster reads none that other users can write.
+// Files that decide who may join the job: tokens, keys and certificates. A user who can write one of them is in
+// the job, so muster reads none that other users can write.
 #pragma once
 
 #include <sys/types.h>
@@ -32,7 +32,7 @@ enum class FileKind {
 // has more than max_bytes, or belongs to or can be written by another user; says what to do. Pure.
 absl::Status CheckFile(const FileFacts& facts, uid_t reader, size_t max_bytes, const std::string& path);
 
-// A sentence about a secret that every user can read; empty: it is none. Pure.
+// A sentence about a secret that every user can read; empty: only its owner can. Pure.
 std::string WarningAbout(const FileFacts& facts, FileKind kind, const std::string& path);
 
 struct SecretFile {

@@ -11,7 +11,7 @@
 
 namespace muster {
 
-// Of a message: half of what a coordinator takes (base/ranges.h).
+// For one message: half of what a coordinator takes (base/ranges.h).
 inline constexpr size_t kMostPictureBytes = 32 * 1024;
 inline constexpr size_t kMostFrames = 32;  // of a worker's main thread, from the innermost
 inline constexpr size_t kMostText = 256;   // bytes of a file's or a function's name: the end of a path

@@ -104,7 +104,7 @@ std::string PlaceOf(const RankPicture& rank) {
   if (main != nullptr) return absl::StrCat(InStack(*main), IsUnusual(rank.state) ? DescribeState(rank.state) : "");
   if (IsUnusual(rank.state)) return Doing(rank);
   if (!rank.busy_percent) return "";
-  // Of one that computes, where it was in the kernel at that moment says nothing.
+  // Where a process that computes was in the kernel at that moment says nothing.
   return absl::StrCat(Doing(rank), *rank.busy_percent < kBusyPercent ? InKernel(rank) : "");
 }
 

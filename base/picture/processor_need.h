@@ -10,7 +10,7 @@
 
 namespace muster {
 
-// Of one process since its start.
+// What one process has used since its start.
 struct ProcessorUse {
   absl::Duration used;    // by all of its threads
   absl::Duration waited;  // for how long its first thread could run but had no processor

@@ -40,7 +40,7 @@ struct RankPicture {
   std::vector<PythonThread> python;
   absl::Duration idle = absl::ZeroDuration();  // since its last sign of life, as far as it is watched
   bool silent_so_far = false;                  // it is watched, and has shown none in this round
-  // Of one processor: what all of its processes used, or waited for, while the picture was taken.
+  // The share of one processor that all of its processes used, or waited for, while the picture was taken.
   std::optional<int> busy_percent;
   std::string recorder;  // the file with its last collectives of NCCL, on its node; empty: none
   std::string missing;   // why there are no Python stacks, as a clause: "py-spy is not installed"

@@ -99,7 +99,7 @@ uint64_t BytesWritten(pid_t pid);
 absl::Duration ProcessorTime(pid_t pid);
 // That of the first thread, if it sleeps where a signal wakes it; nullopt: it does not, or it is not known.
 std::optional<absl::Duration> ProcessorTimeOfSleeper(pid_t pid);
-// Of the process's first thread so far: for how long it ran, and could run but had no processor (sched-stats of
+// How long the process's first thread ran so far, and could run but had no processor (sched-stats of
 // the kernel's documentation). A wait is counted when it ends. Zero: not known.
 struct SchedulerTimes {
   absl::Duration ran, waited;

@@ -49,7 +49,7 @@ absl::Status CopyOurselves(int out, const std::string& path) {
   return fchmod(out, kMode) == 0 && fsync(out) == 0 ? absl::OkStatus() : Fault(path);
 }
 
-// Whoever executes the path meanwhile finds the old file or the whole new one.
+// A program that executes the path meanwhile finds the old file or the whole new one.
 absl::Status InstallAt(const std::string& path) {
   const std::string beside = absl::StrCat(path, ".", absl::Hex(std::random_device{}()), ".tmp");
   const OwnedFd out(open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, kMode));

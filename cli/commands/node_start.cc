@@ -90,7 +90,7 @@ void TakeFacts(const Environment& environment, const machine::MachineProbe& prob
   if (plan->config.single_node() || plan->config.role() == v1::ROLE_OBSERVER) return;
   machine::Facts facts = machine::MachineFacts(environment, probe);
   facts["the program"] = machine::ArgumentsFact(plan->script, plan->script_arguments);
-  // Each node acts on its own, so this is none of the options of which the primary's counts.
+  // Each node acts on its own, so the primary's value does not count for all.
   if (const auto& debug = plan->settings.workers.debug)
     facts["the rank of --debug"] = machine::FactValue(debug->text);
   for (const SettingLine& setting : plan->lines) {

@@ -161,7 +161,8 @@ class Checker {
         kForwarded);
   }
 
-  // Of a muster that listens. It may be the job that this check is for, if this command has other credentials.
+  // A muster that listens has refused. It may be the job that this check is for, if this command has other
+  // credentials.
   static bool IsRefusal(const absl::Status& asked) {
     return absl::IsFailedPrecondition(asked) || absl::IsPermissionDenied(asked);
   }

@@ -123,7 +123,7 @@ absl::StatusOr<std::string> ParseRole(const std::string& text);  // coordinators
 absl::StatusOr<std::string> ParseSocketPath(const std::string& text);
 absl::StatusOr<std::string> ParseSource(const std::string& text);
 
-// Of torchrun's options that have no effect.
+// For torchrun's options that have no effect.
 absl::StatusOr<double> ParseSeconds(const std::string& text);
 absl::StatusOr<std::string> ParseBackend(const std::string& text);
 absl::StatusOr<std::string> ParseStartMethod(const std::string& text);

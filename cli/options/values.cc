@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/duration.h"
+#include "base/loopback.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 
@@ -323,13 +324,6 @@ absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ParseRendezvous
     result.emplace_back(std::string(pair.first), std::string(pair.second));
   }
   return result;
-}
-
-bool IsLoopback(std::string_view host) {
-  const std::string text(host);
-  if (text == "localhost" || text == "::1") return true;
-  in_addr address;
-  return inet_pton(AF_INET, text.c_str(), &address) == 1 && (ntohl(address.s_addr) >> 24) == 127;
 }
 
 absl::StatusOr<std::string> ParseShell(std::string_view text) {

@@ -145,8 +145,6 @@ absl::StatusOr<ModuleNames> ParseModuleNames(std::string_view text);  // "torch,
 // torchrun's "key=value,key=value".
 absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ParseRendezvousConf(std::string_view text);
 
-bool IsLoopback(std::string_view host);  // localhost, 127.0.0.0/8, ::1
-
 absl::StatusOr<std::string> ParseShell(std::string_view text);  // for --print-completion: "bash", "zsh"
 
 // A value as `muster env` shows it.

@@ -96,7 +96,7 @@ Environment ReadEnvironment() {
     const std::string_view text(*entry);
     const size_t equals = text.find('=');
     if (equals == std::string_view::npos) continue;
-    // Of equal names the first counts, as for getenv.
+    // The first of equal names counts, as for getenv.
     environment.emplace(text.substr(0, equals), text.substr(equals + 1));
   }
   return environment;

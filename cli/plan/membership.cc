@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/loopback.h"
 #include "base/status_macros.h"
 
 namespace muster::cli {

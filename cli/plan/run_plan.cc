@@ -159,7 +159,7 @@ class Planner {
     return WithFile(machine_.check_certificates(*config_));
   }
 
-  // The check sees texts alone, and begins its messages with the option. Whoever reads one needs the file, and the
+  // The check sees texts alone, and begins its messages with the option. Their reader needs the file, and the
   // variable if that has named it.
   absl::Status WithFile(const absl::Status& wrong) const {
     const MembershipSettings& s = settings_.membership;
@@ -348,7 +348,7 @@ class Planner {
     if (config_->slots() == 0) return absl::OkStatus();
     RETURN_IF_ERROR(CheckPreload(settings_, plan_->no_python, plan_->script));
     RETURN_IF_ERROR(CheckDebugOptions(settings_, plan_->no_python, of_local));
-    // Of several nodes only the one that gets the rank needs the keyboard.
+    // With several nodes only the one that gets the rank needs the keyboard.
     const bool is_elsewhere = of_local || !config_->single_node();
     return CheckDebugKeyboard(settings_, is_elsewhere || machine_.dialogue);
   }
@@ -422,7 +422,7 @@ class Planner {
     return absl::OkStatus();
   }
 
-  // Of the platform that the machine belongs to, even if the membership comes from options.
+  // The traits of the platform that the machine belongs to, even if the membership comes from options.
   const discovery::Traits& Platform() const { return discovery::TraitsOf(membership_.platform); }
 
   std::pair<int, std::string> DefaultRetryCode() const {

@@ -98,9 +98,9 @@ class Coordinator {
   void Forget(const std::string& host_id, Effects* out);
 
   // steps.cc: decisions.
-  void Decide(BootTime now, Effects* out);         // takes steps until nothing changes
-  bool MaySayOfNodes(BootTime now, Effects* out);  // a line, of those that any node can cause
-  bool Step(BootTime now, Effects* out);           // true: something changed
+  void Decide(BootTime now, Effects* out);             // takes steps until nothing changes
+  bool TakeNodeLogBudget(BootTime now, Effects* out);  // of log lines that any node can trigger
+  bool Step(BootTime now, Effects* out);               // true: something changed
   bool StepRecovering(BootTime now, Effects* out);
   bool RecoverRound(BootTime now, Effects* out);
   bool StepGathering(BootTime now, Effects* out);

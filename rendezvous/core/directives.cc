@@ -53,14 +53,14 @@ void SetHeldDigests(const Job& job, const Host& host, v1::Directive* directive) 
   if (job.verdict && !job.verdict->brief()) directive->set_held_verdict(job.verdict->digest());
 }
 
-// The question goes to all members, the sentence to the one that runs the rank.
+// The question goes to all members, the order to end it to the one that runs the rank.
 void FillHang(const Job& job, const Host& host, v1::Directive* directive) {
   directive->set_picture(job.hang.question);
   if (job.hang.judge.learns())
     directive->set_learned_silence_ms(absl::ToInt64Milliseconds(job.hang.judge.learned()));
-  if (!job.hang.sentence) return;
-  const int first = host.part.round.first_rank(), rank = job.hang.sentence->rank();
-  if (rank >= first && rank < first + host.part.workers) *directive->mutable_hang() = *job.hang.sentence;
+  if (!job.hang.kill_order) return;
+  const int first = host.part.round.first_rank(), rank = job.hang.kill_order->rank();
+  if (rank >= first && rank < first + host.part.workers) *directive->mutable_hang() = *job.hang.kill_order;
 }
 
 v1::Verdict VerdictFor(const Job& job, const Host& host) {
@@ -84,7 +84,7 @@ v1::Release ReleaseFor(const Job& job, const Host& host) {
   return release;
 }
 
-// Whoever claims a place learns nothing of its holder that helps elsewhere than in the holder's own container.
+// A node that claims a place learns nothing of its holder that helps elsewhere than in the holder's own container.
 void SetHolder(const Host& holder, const Host& claimant, v1::Wait* wait) {
   v1::Holder* held_by = wait->mutable_held_by();
   held_by->set_hostname(holder.status.hostname());

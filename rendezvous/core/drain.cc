@@ -87,8 +87,8 @@ std::optional<StopReason> WhyStop(BootTime now, const Job& job) {
   }
   // Its node cannot end it, and the stop of the round will show why.
   const Hang& hang = job.hang;
-  if (hang.sentence && now >= hang.sentenced_at + kHungEnds) {
-    return StopReason{.text = hang.sentence->why(), .is_logged = true, .rank = hang.sentence->rank()};
+  if (hang.kill_order && now >= hang.kill_ordered_at + kHungEnds) {
+    return StopReason{.text = hang.kill_order->why(), .is_logged = true, .rank = hang.kill_order->rank()};
   }
   return std::nullopt;
 }

@@ -61,7 +61,7 @@ bool Prepares(const v1::AgentStatus& status) {
   return status.phase() == v1::PHASE_READY && !status.preparing().empty();
 }
 
-// Of one that WhoIsNotReady tells.
+// True for hosts that WhoIsNotReady lists: connected, but unusable, preparing or unable to start.
 bool IsThereButNotReady(const Host& host) {
   return host.IsTrainer() && host.IsAttached() &&
          (Prepares(host.status) || host.status.has_cannot_start() || host.IsUnusable());

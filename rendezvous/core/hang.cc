@@ -58,7 +58,7 @@ std::optional<int> FirstLive(const Job& job, const std::vector<RankPicture>& ran
   return live == among.end() ? std::nullopt : std::optional(*live);
 }
 
-// Of the first suspect, after the words of why they are suspects.
+// Where the first suspect stands, after the words of why they are suspects.
 std::string PlaceOf(const Suspects& suspects, const RankPicture* first) {
   if (first == nullptr) return "";
   return suspects.by_state ? WhereBesideState(*first) : absl::StrCat(", ", WhereIs(*first));
@@ -76,7 +76,7 @@ void Hang::BeginRound(BootTime now) {
   judge.BeginRound();
   running = 0;
   running_since = now;
-  cold_is_said = false;
+  grace_reported = false;
   Dismiss();
 }
 
@@ -98,11 +98,11 @@ void Hang::Ask(BootTime now) {
 }
 
 bool Hang::Dismiss() {
-  const bool was_said = question != 0 || is_said;
+  const bool was_reported = question != 0 || reported;
   question = 0;
-  is_said = false;
-  sentence.reset();
-  return was_said;
+  reported = false;
+  kill_order.reset();
+  return was_reported;
 }
 
 Silence SilenceOf(BootTime now, absl::Duration freshness, const Job& job) {
@@ -180,16 +180,16 @@ Finding FindHung(const Job& job) {
 }
 
 std::optional<SeenFailure> FailureOfHang(const Job& job) {
-  if (!job.hang.sentence) return std::nullopt;
-  const int rank = job.hang.sentence->rank();
+  if (!job.hang.kill_order) return std::nullopt;
+  const int rank = job.hang.kill_order->rank();
   SeenFailure seen;
-  seen.at = job.hang.sentenced_at;
+  seen.at = job.hang.kill_ordered_at;
   seen.failure.set_hung(true);
-  seen.failure.set_hung_for_all(!job.hang.sentence->is_sure());
-  *seen.failure.mutable_round() = job.hang.sentence->round();
+  seen.failure.set_hung_for_all(!job.hang.kill_order->is_sure());
+  *seen.failure.mutable_round() = job.hang.kill_order->round();
   seen.failure.set_rank(rank);
   seen.failure.set_signal(SIGKILL);
-  seen.failure.set_error_text(job.hang.sentence->why());
+  seen.failure.set_error_text(job.hang.kill_order->why());
   for (const auto& [id, host] : job.hosts) {
     if (!host.HasRank(rank)) continue;
     seen.host_id = id;

@@ -45,7 +45,7 @@ struct Hang {
   // Whether it is a stall. nullopt: not known.
   std::optional<bool> Judge(BootTime now, const Silence& silence);
   void Ask(BootTime now);
-  bool Dismiss();  // it is none any more. Returns whether anything was said of it
+  bool Dismiss();  // the silence is over. Returns whether anything was reported about it
 
   StallJudge judge;
   int running = 0;  // members whose workers have not all ended
@@ -53,10 +53,10 @@ struct Hang {
   uint64_t questions;     // asked so far; kept
   uint64_t question = 0;  // the open one; 0: none is
   BootTime asked_at = absl::InfinitePast();
-  bool is_said = false;       // what the nodes answered
-  bool cold_is_said = false;  // that this round may still be silent
-  std::optional<v1::Hang> sentence;
-  BootTime sentenced_at = absl::InfinitePast();
+  bool reported = false;        // what the nodes answered
+  bool grace_reported = false;  // that this round may still be silent
+  std::optional<v1::Hang> kill_order;
+  BootTime kill_ordered_at = absl::InfinitePast();
 };
 
 // freshness: how old the newest status of a member may be.

@@ -63,13 +63,14 @@ void Coordinator::LearnUse(BootTime now, bool was_unusable, Host& host, Effects*
   const v1::AgentStatus& status = host.status;
   const bool ends = !was_unusable && status.phase() == v1::PHASE_UNUSABLE,
              begins = was_unusable && status.phase() == v1::PHASE_READY;
-  if ((!ends && !begins) || !host.use_lines.Take(now) || !MaySayOfNodes(now, out)) return;
+  if ((!ends && !begins) || !host.use_lines.Take(now) || !TakeNodeLogBudget(now, out)) return;
   if (ends) return Say(Severity::kWarning, WhyUnusable(status), out, {.event = events::kNodeUnusable});
   Say(Severity::kInfo, absl::StrCat(status.hostname(), " is usable again"), out, {.event = events::kNodeUsable});
 }
 
-// Whoever has the token can have any number of nodes, and so leave no line for the others: that is said.
-bool Coordinator::MaySayOfNodes(BootTime now, Effects* out) {
+// Log lines that any node can trigger share one budget. When it is exhausted, that lines are left out is logged
+// once.
+bool Coordinator::TakeNodeLogBudget(BootTime now, Effects* out) {
   if (lines_on_nodes_.Take(now)) return true;
   if (lines_left_out_.Take(now)) {
     Say(Severity::kWarning,
@@ -199,7 +200,7 @@ void Coordinator::LearnProvedDeath(BootTime now, const v1::AgentStatus& successo
                  absl::StrCat(dead->Name(), " was lost: its main process and agent died; restarted ",
                               absl::FormatDuration(after), " after its last heartbeat"),
                  true, out);
-  } else if (MaySayOfNodes(now, out)) {
+  } else if (TakeNodeLogBudget(now, out)) {
     Say(Severity::kInfo, absl::StrCat(dead->status.hostname(), ": its previous main process is confirmed dead"),
         out);
   }

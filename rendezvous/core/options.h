@@ -17,7 +17,6 @@ class NodeConfig;
 
 namespace muster::rendezvous {
 
-inline constexpr absl::Duration kTick = absl::Milliseconds(100);  // OnTick is called at least this often
 inline constexpr absl::Duration kMinBeat = absl::Milliseconds(500);
 inline constexpr int kBeatsPerSecond = 4000;  // from all agents together; beyond 2,000 agents the beat grows
 // If events come later than this, this process itself was delayed, and it extends all deadlines.

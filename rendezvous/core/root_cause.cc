@@ -107,7 +107,7 @@ int ExitCodeOf(const v1::Failure& failure) {
 }
 
 std::string DescribeFailure(const v1::Failure& failure) {
-  // Of these two, how the worker ended says nothing without the text.
+  // In these two cases the way the worker ended says nothing without the text.
   const bool is_usage = WasNeverStarted(failure) && failure.exit_code() == kExitUsage;
   const bool needs_text = (failure.hung() || is_usage) && !failure.error_text().empty();
   return absl::StrCat("rank ", failure.rank(), " on ", failure.host(), " ", DescribeEnd(failure),

@@ -24,7 +24,7 @@ struct FailureRef {
 std::vector<FailureRef> RefsTo(const std::vector<SeenFailure>& failures);
 // The root cause: the earliest failure before our own stop signal. If that one reports a lost peer, the first
 // failure within kEchoPatience that does not is preferred. Within kSameMoment of it an OOM kill ranks above a
-// signal, and a signal above an exit code, but no echo above what is none.
+// signal, and a signal above an exit code, but no echo above a failure that is no echo.
 std::optional<SeenFailure> FirstCause(std::vector<FailureRef> failures);
 
 // Sets the root cause and, in brief, the other failures of that round: first those on the cause's own node, then

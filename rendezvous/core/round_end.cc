@@ -109,7 +109,7 @@ RoundAccount AccountOf(BootTime now, const Job& job) {
   EndCause end = Classify(job.greatest, cause, failures);
   // The round hung, but no node has reported how it ended the rank: it could not, or was lost.
   const bool stops = job.options.on_hang == OnHang::kStop && end == EndCause::kNodeLoss;
-  if (job.hang.sentence && (end == EndCause::kMembership || stops)) {
+  if (job.hang.kill_order && (end == EndCause::kMembership || stops)) {
     cause = FailureOfHang(job);
     end = EndCause::kWorkerFailure;
   }

@@ -29,7 +29,7 @@ class StallJudge {
   bool OnReports(absl::Duration silence, int signs);
   void Learn(absl::Duration silence);  // one that ended by itself, as an earlier coordinator has seen it
 
-  // The longest silence that is none now.
+  // The longest silence that is no stall now.
   absl::Duration limit() const;
   absl::Duration warm_limit() const;    // of a warm round
   int signs() const { return signs_; }  // in this round

@@ -293,11 +293,11 @@ void Coordinator::WatchForHang(BootTime now, Effects* out) {
   if (!*stalls) {
     if (hang.Dismiss())
       Say(Severity::kInfo, "the workers show signs of life again", out, {.event = events::kHang});
-    if (hang.judge.is_cold_silence() && !std::exchange(hang.cold_is_said, true))
+    if (hang.judge.is_cold_silence() && !std::exchange(hang.grace_reported, true))
       Say(Severity::kInfo, DescribeColdSilence(job_), out, {.event = events::kHang});
     return;
   }
-  if (hang.is_said) return;
+  if (hang.reported) return;
   if (hang.question == 0) return AskWhereWorkersStand(now, out);
   if (AllHaveAnswered(job_) || now >= hang.asked_at + kPictureAnswers) ActOnHang(now, out);
 }
@@ -318,18 +318,18 @@ void Coordinator::TellMembersAtOnce() {
 void Coordinator::ActOnHang(BootTime now, Effects* out) {
   Hang& hang = job_.hang;
   const Finding finding = FindHung(job_);
-  hang.is_said = true;
+  hang.reported = true;
   hang.question = 0;
   Say(Severity::kError, finding.why, out, {.event = events::kHang, .rank = finding.rank, .round = RoundOf(job_)});
   for (const std::string& line : finding.lines) Say(Severity::kInfo, line, out, {.event = events::kPicture});
   if (job_.options.on_hang == OnHang::kReport)
     return Say(Severity::kWarning, "the job is left as it is (--on-hang report)", out, {.event = events::kHang});
-  hang.sentence.emplace();
-  *hang.sentence->mutable_round() = job_.greatest.id();
-  hang.sentence->set_rank(finding.rank);
-  hang.sentence->set_why(finding.why);
-  hang.sentence->set_is_sure(finding.is_sure);
-  hang.sentenced_at = now;
+  hang.kill_order.emplace();
+  *hang.kill_order->mutable_round() = job_.greatest.id();
+  hang.kill_order->set_rank(finding.rank);
+  hang.kill_order->set_why(finding.why);
+  hang.kill_order->set_is_sure(finding.is_sure);
+  hang.kill_ordered_at = now;
   TellMembersAtOnce();
 }
 

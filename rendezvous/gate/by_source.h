@@ -42,7 +42,7 @@ class BySource {
   ConnectionId NewestOf(const std::string& source) const { return *sources_.at(source).rbegin(); }
   ConnectionId OldestOf(const std::string& source) const { return *sources_.at(source).begin(); }
 
-  // Of the source with the most; among several such sources, of the one whose oldest came first: a name is
+  // From the source with the most; among several such sources, from the one whose oldest came first: a name is
   // something that a stranger can choose. Not when empty.
   ConnectionId OldestOfFullest() const { return *sources_.at(std::get<std::string>(*ranks_.rbegin())).begin(); }
 

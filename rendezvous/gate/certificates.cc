@@ -295,7 +295,7 @@ absl::StatusOr<Owned<EVP_PKEY>> ReadKey(const std::string& text) {
   return Wrong("--tls-key", "expected a private key in PEM form (BEGIN PRIVATE KEY)");
 }
 
-// Of name and key: by them, not by its dates, does an authority vouch for others.
+// A digest of name and key: by these, not by its dates, an authority vouches for others.
 std::string DigestOf(X509* authority) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> name{}, key{};
   unsigned name_size = 0, key_size = 0;

@@ -25,7 +25,7 @@ inline constexpr size_t kMaxHeaderBlockBytes = 16 * 1024;  // gRPC accepts 8 KiB
 inline constexpr int kMaxHeaderBlocks = 4;                 // in the life of a connection
 inline constexpr int kMaxStreamResets = 8;                 // in the life of a connection
 inline constexpr size_t kMaxVisitorBytes = 512 * 1024;  // before an agent is admitted; its first status is smaller
-// Of those, what each may send whatever the others do, and what all that are not admitted may send beyond it.
+// The part of it that each may send whatever the others do, and what all that are not admitted may send beyond it.
 inline constexpr size_t kOwnVisitorBytes = 32 * 1024;
 inline constexpr size_t kSharedVisitorBytes = 16 << 20;
 inline constexpr int kFrameBurst = 4'000;       // a status of the greatest size has 64

@@ -27,7 +27,7 @@ constexpr int kManyClosed = 100;                         // connections after wh
 constexpr absl::Duration kTrimEvery = absl::Seconds(5);  // at most: it takes time, and strangers can cause it
 constexpr absl::Duration kGateTick = absl::Milliseconds(100);
 
-// Whoever has one address of loopback, or of a network of IPv6, has them all: they count as one.
+// A program that has one address of loopback, or of a network of IPv6, has them all: they count as one.
 std::string SourceOf(const SocketAddress& address, const std::string& ip) {
   if (ip == "::1" || ip.starts_with("127.")) return "127.0.0.1";
   const bool whole = address.storage.ss_family != AF_INET6 || ip.find(':') == std::string::npos;

@@ -1,4 +1,4 @@
-// Decides which connections are let in and when, and which are closed. Whoever is not an agent of this job is a
+// Decides which connections are let in and when, and which are closed. Anything but an agent of this job is a
 // stranger, and nothing that strangers do may keep agents out, or cost more than a bounded amount of memory and
 // time.
 //

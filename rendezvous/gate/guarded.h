@@ -13,10 +13,10 @@ namespace muster::rendezvous {
 
 class Guarded : public Codec {
  public:
-  // Of a server: see FrameGuard.
+  // On the side of a server: see FrameGuard.
   Guarded(std::unique_ptr<Codec> inner, VisitorBytes* shared, uint64_t connection)
       : inner_(std::move(inner)), guard_(shared, connection) {}
-  // Of a client.
+  // On the side of a client.
   explicit Guarded(std::unique_ptr<Codec> inner) : inner_(std::move(inner)) {}
 
   absl::Status Start(std::string* out) override { return inner_->Start(out); }

@@ -15,6 +15,7 @@
 #include <set>
 
 #include "base/io/event_loop.h"
+#include "base/loopback.h"
 #include "base/status_macros.h"
 #include "rendezvous/transport/peer_address.h"
 

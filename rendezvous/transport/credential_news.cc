@@ -9,7 +9,7 @@ namespace muster::rendezvous {
 
 namespace {
 
-// Whoever accepts only what was accepted before, and whoever has only the new credentials, do not get to each
+// A node that accepts only what was accepted before, and one that has only the new credentials, do not get to each
 // other.
 bool IsDisjoint(const std::vector<std::string>& before, const std::vector<std::string>& now) {
   return !before.empty() && !now.empty() &&
@@ -78,7 +78,7 @@ CredentialNews::Outcome CredentialNews::OnTexts(const FileTexts& texts, absl::Ti
   in_use_ = made->digest;
   validity_ = made->validity;
   authority_ends_first_ = made->authority_ends_first;
-  age_said_ = Age::kGood;
+  reported_age_ = Age::kGood;
   Outcome outcome{.next = std::move(made->credentials), .texts = texts, .notes = {}};
   outcome.notes.push_back(
       {Severity::kInfo, absl::StrCat(source_.name, ": it has changed: new connections use ", made->shown,
@@ -93,7 +93,7 @@ CredentialNews::Outcome CredentialNews::OnTexts(const FileTexts& texts, absl::Ti
 
 std::vector<Note> CredentialNews::OnTime(absl::Time now) {
   const Age age = AgeOf(validity_, now);
-  if (std::exchange(age_said_, age) == age) return {};
+  if (std::exchange(reported_age_, age) == age) return {};
   const std::optional<Note> note = NoteOnAge(source_.name, validity_, authority_ends_first_, age);
   return note.has_value() ? std::vector<Note>{*note} : std::vector<Note>();
 }

@@ -81,7 +81,7 @@ class CredentialNews {
   Validity validity_;                   // of those in use
   bool authority_ends_first_;           // the same
   std::optional<std::string> warning_;  // of the newest reading; that of the first one was said at the start
-  Age age_said_ = Age::kGood;
+  Age reported_age_ = Age::kGood;
   FileTexts newest_;         // good or bad
   absl::Status unreadable_;  // the newest reading failed, and why
   bool bad_ = false;         // the newest reading cannot be used

@@ -9,6 +9,4 @@ namespace muster::rendezvous {
 // nothing. Empty if there is no route.
 std::string LocalAddressTowards(const std::string& peer);
 
-bool IsLoopback(const std::string& address);
-
 }  // namespace muster::rendezvous

@@ -8,7 +8,7 @@
 
 namespace muster::rendezvous {
 
-// Of another protocol's directive only what all protocols have in common (DirectiveHead).
+// A directive of another protocol is read for what all protocols have in common alone (DirectiveHead).
 // InvalidArgument: it is no directive.
 absl::StatusOr<v1::Directive> ReadDirective(std::string_view bytes);
 

@@ -12,12 +12,12 @@
 
 namespace muster::rendezvous {
 
-// Of one status: fields and elements of lists, those of messages within it, too. A real one has at most some
+// In one status: fields and elements of lists, also those of messages within it. A real one has at most some
 // 3,000: the ages of lost nodes, and the exclusions, of a job of 1,000 nodes.
 inline constexpr size_t kMaxStatusFields = 8'192;
 inline constexpr int kMaxStatusNesting = 16;  // messages within messages; a real status has 4
 
-// Of another protocol's status only what all protocols have in common (StatusHead).
+// A status of another protocol is read for what all protocols have in common alone (StatusHead).
 // ResourceExhausted: it has too many fields, or too deep messages. InvalidArgument: it is no status.
 absl::StatusOr<v1::AgentStatus> ReadStatus(std::string_view bytes);
 

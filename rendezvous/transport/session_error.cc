@@ -34,7 +34,7 @@ constexpr char kSilent[] =
     "the node frozen?)";
 constexpr char kSilentLater[] = "it accepts connections but does not answer (frozen, or overloaded?)";
 
-// Of a node whose credentials were good before.
+// For a node whose credentials were good before.
 constexpr char kWasLetIn[] =
     "; this node was let in before: if its own token or certificate is still right, that address leads to another "
     "job now";

@@ -117,7 +117,7 @@ void Node::Direct(std::string_view bytes) {
 
 void Node::Pass(int ticks) {
   for (int tick = 0; tick < ticks; ++tick) {
-    now_ += agent::kTick;
+    now_ += kTick;
     Report();
     Feed(&AgentCore::OnTick);
   }

@@ -1,4 +1,4 @@
-// A coordinator between two honest hosts and two in other hands, who may send any status: the bytes are the order
+// A coordinator with two hosts that behave, and two that may send any status: the bytes are the order
 // of events and what the two say. Whatever they do, the core goes on, its directives are sound, and the guarantees
 // hold for the honest ones.
 #include <algorithm>
@@ -129,7 +129,7 @@ void Job::Say(size_t i, v1::AgentStatus status) {
   Feed(&Coordinator::OnStatus, host.stream, status);
 }
 
-// Of whoever it says it is: the door lets it speak for no other host.
+// In the name that it gives: the door lets it speak for no other host.
 void Job::SayBytes(size_t i, std::string_view bytes) {
   v1::AgentStatus status = hosts_[i].status;
   status.mutable_id()->set_seq(status.id().seq() + 1);
@@ -204,7 +204,7 @@ void Job::Reattach(size_t i) {
 
 void Job::Pass(int ticks) {
   for (int tick = 0; tick < ticks; ++tick) {
-    now_ += rendezvous::kTick;
+    now_ += kTick;
     EndLeases();
     Feed(&Coordinator::OnTick);
     for (size_t i = 0; i < kHonest; ++i) {

@@ -10,7 +10,7 @@
 
 namespace muster::rendezvous {
 
-// Of a node that may be the primary, from this authority.
+// Those of a node that may be the primary, from this authority.
 inline std::shared_ptr<const Credentials> OwnCertificates(const MadeCertificate& authority) {
   const MadeCertificate own = MakeCertificate(CertificateWish(), &authority);
   const auto name = PeerName::Parse(kDefaultTlsName, "run");

@@ -84,14 +84,14 @@ void Hangs::Look(HostProcess* host) {
   host->Feed(&host::HostCore::OnSigns, signs);
 }
 
-// Whoever ends may have been the one that showed signs for all.
+// The worker that ends may have been the one that showed signs for all.
 void Hangs::NoteActive(int64_t live, RoundRecord* round) {
   if (round->active_at > 0) round->longest = std::max(round->longest, env_->now() - round->active_at);
   round->active_at = env_->now();
   round->live = live;
 }
 
-// Some rounds have a long silent phase that is none, some hang, once.
+// Some rounds have a long silent phase and go on, some hang, once.
 void Hangs::Plan(const RoundKey& key, RoundRecord* round) {
   if (round->planned) return;
   round->planned = true;

@@ -20,8 +20,8 @@ void Invariants::OnStatusHeard(const CoordinatorHome& home, const v1::AgentStatu
   coordinator.heard_a_verdict |= status.has_verdict();
   const v1::Round& last = status.last();
   const RoundKey key = KeyOf(last.id());
-  // Whoever has made a round has left those of others behind, also one of which it hears too late: from the agent
-  // of a dead host, where all other nodes were replaced and nobody could know of it.
+  // A coordinator that has made a round has left those of others behind, also one of which it hears too late: from
+  // the agent of a dead host, where all other nodes were replaced and nobody could know of it.
   const v1::Epoch& epoch = home.core.epoch();
   const auto is_own = [&epoch](const RoundKey& round) {
     return round.epoch_number == epoch.number() && round.epoch_random == epoch.random();

@@ -11,7 +11,7 @@ namespace muster::host {
 
 struct DebuggedRank {
   int rank = 0;  // global
-  // Of debugpy, on 127.0.0.1 of the worker's node; nullopt: pdb on the terminal.
+  // debugpy's, on 127.0.0.1 of the worker's node; nullopt: pdb on the terminal.
   std::optional<uint16_t> port = {};
   std::string option;                  // "--debug 3:5678", for messages
   std::string hostname;                // of this node

@@ -13,7 +13,7 @@ namespace muster::host {
 
 inline constexpr size_t kMaxErrorText = 4096;  // bytes of each text of a failure that is sent
 
-// Of a worker or of the preflight: its wait status, and what is known about the cause.
+// How a worker or the preflight ended: its wait status, and what is known about the cause.
 struct Ending {
   bool by_signal = false;
   int number = 0;  // exit code or signal

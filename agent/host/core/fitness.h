@@ -52,7 +52,7 @@ class Fitness {
   [[nodiscard]] bool Prepare(BootTime now, const Job& job, Effects* out);
   [[nodiscard]] bool OnTick(BootTime now, const Job& job, Effects* out);
   [[nodiscard]] bool OnGpuUsers(BootTime now, const GpuUsers& users, Effects* out);
-  // Of the check that StartCheck has started.
+  // The check that StartCheck has started has ended.
   void OnCheckEnded(BootTime now, const Ending& ending, Effects* out);
   [[nodiscard]] bool OnCheckOutput(BootTime now, const std::string& last_line, bool wants_node, Effects* out);
   [[nodiscard]] bool OnSwept(BootTime now, const std::string& left, bool wants_node, Effects* out);

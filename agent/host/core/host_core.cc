@@ -9,6 +9,7 @@
 #include "base/ids.h"
 #include "base/note.h"
 #include "base/signal_name.h"
+#include "base/takeover.h"
 
 namespace muster::host {
 namespace {
@@ -64,8 +65,7 @@ void HostCore::OnTick(BootTime now, Effects* out) {
   hang_watch_.OnTick(now, out);
   steps_.OnTick(now);
   WatchEnd(now, out);
-  const absl::Duration beat = leased() ? std::min(kBeat, lease() / 8) : kBeat;
-  if (!finished_ && now - last_beat_ >= beat) {
+  if (!finished_ && now - last_beat_ >= LinkBeat(leased() ? lease() : absl::ZeroDuration())) {
     last_beat_ = now;
     SendStatus(out);
   }

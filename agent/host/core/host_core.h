@@ -35,10 +35,8 @@
 
 namespace muster::host {
 
-inline constexpr absl::Duration kTick = absl::Milliseconds(100);  // OnTick is called at least this often
 // Silence that one tick can add at most, so that a pause of this process is not counted as silence of another.
 inline constexpr absl::Duration kMaxCountedSilence = absl::Milliseconds(250);
-inline constexpr absl::Duration kBeat = absl::Milliseconds(500);  // between statuses to the agent
 
 class HostCore {
  public:
@@ -64,7 +62,7 @@ class HostCore {
   void OnExecuting(BootTime now, int local_rank, Effects* out);
   void OnSpawnFailed(BootTime now, int local_rank, int exit_code, const std::string& why, Effects* out);
 
-  // Of the preloader, and answers to SpawnWorkers{.forks = true}.
+  // News of the preloader, and answers to SpawnWorkers{.forks = true}.
   void OnPreload(BootTime now, const PreloadNews& news, Effects* out);
 
   void OnExit(BootTime now, int local_rank, const Ending& ending, Effects* out);

@@ -31,7 +31,7 @@ class IdleClock {
   // All of them. A sign ends it, too, unless it was given just before.
   void OnSuspended(bool suspended);
 
-  // Of all workers; nullopt: none lives.
+  // How long all workers have been silent; nullopt: none lives.
   std::optional<absl::Duration> Silence() const;
   absl::Duration Of(int local_rank) const;     // of one; zero: not known
   bool IsSilentSoFar(int local_rank) const;    // it has shown none in this round

@@ -141,7 +141,7 @@ bool Preload::OnUnsafe(BootTime now, const PreloadNews& news, Effects* out) {
   return false;
 }
 
-// Of what was learned the rest of the package goes, too: it would import that module again.
+// The rest of the package that was learned goes, too: it would import that module again.
 void Preload::LeaveOut(const std::string& module) {
   left_out_ = options_.learns;
   const std::string package(PackageOf(module));

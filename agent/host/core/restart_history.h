@@ -36,7 +36,7 @@ class RestartHistory {
   // The coordinator ends it. Its reason replaces this node's own, which may be an echo.
   void OnOrderedStop(BootTime now, const std::string& cause);
 
-  // The end of the newest round is none of them until another one has started.
+  // The end of the newest round counts as one once another round has started.
   const Restarts& restarts() const { return restarts_; }
 
  private:

@@ -230,8 +230,8 @@ void RoundFailures::AddHint() {
           : "--local_rank, with an underscore, use --pass-local-rank=local_rank"));
 }
 
-// Who left its peers without a failure; empty: nobody. Whoever closed its connections may have ended after those
-// that failed because of it.
+// Which ranks left their peers without a failure; empty: none. A rank that has closed its connections may end
+// after those that failed because of it.
 std::string RoundFailures::LeftEarly() const {
   std::vector<std::string> before, after;
   for (const auto& [local_rank, at] : left_early_) {

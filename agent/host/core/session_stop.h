@@ -39,7 +39,7 @@ struct StopPlan {
 //
 // A copy, which was forked without exec from a member that handles the signal (a DataLoader worker, a pool), never
 // gets it and is never awaited: the handler that it inherited is its parent's, and would save a second, wrong
-// state. The leader is none: workers of --preload are forked, too.
+// state. The leader of the session does not count as such a copy: workers of --preload are forked, too.
 //
 // A member that neither handles the signal nor is an ancestor of one that does is a helper: it gets the signal
 // later. Everybody gets it now if only shells handle it, and if it is SIGINT or SIGQUIT, as from a terminal.

@@ -85,7 +85,7 @@ class ActivityWatch::State : public std::enable_shared_from_this<State> {
   const Events events_;
   Round round_ ABSL_GUARDED_BY(mutex_);
   std::optional<BootTime> files_asked_at_ ABSL_GUARDED_BY(mutex_);  // nullopt: they have answered
-  bool files_are_said_ ABSL_GUARDED_BY(mutex_) = false;
+  bool silence_is_reported_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 namespace {
@@ -122,7 +122,7 @@ class ProcessLook {
     return true;
   }
 
-  // Of the process that trains.
+  // By the process that trains.
   uint64_t Written() {
     if (!trains_ || !IsThere(process_)) FindTrainer();
     return BytesWritten(process_);
@@ -253,7 +253,7 @@ void ActivityWatch::State::NoteFiles(bool are_asked) {
 void ActivityWatch::State::SayIfFilesAreSilent() {
   const MutexLock lock(mutex_);
   const bool silent = files_asked_at_ && EventLoop::Now() - *files_asked_at_ > kFilesAnswer;
-  if (!silent || std::exchange(files_are_said_, true) || loop_ == nullptr) return;
+  if (!silent || std::exchange(silence_is_reported_, true) || loop_ == nullptr) return;
   loop_->Post([] {
     Log(Severity::kWarning, kPart,
         "the file system of the workers' log, heartbeat or progress files does not answer: what happens there is "

@@ -25,7 +25,7 @@ namespace {
 constexpr size_t kMaxComplaint = 300;  // bytes of what the tool says of its failure that are shown
 constexpr size_t kMaxHeard = 4096;     // bytes of it that are kept
 
-// Of what the tool says of its failure the line that names it, which a backtrace may follow; else the last one.
+// The line of the tool's output that names its failure, which a backtrace may follow; else the last line.
 std::string Complaint(const std::string& text) {
   constexpr absl::string_view kNamesIt = "Error: ";
   const std::vector<absl::string_view> lines = absl::StrSplit(text, '\n', absl::SkipWhitespace());

@@ -749,7 +749,7 @@ TEST_F(AgentCoreTest, ANodeSaysHowOldItsVerdictIs) {
   EXPECT_EQ(Took<SendToCoordinator>().back().status.verdict_age_ms(), 7000);
 }
 
-// Whoever answers at the coordinator's address may say anything.
+// Any program may answer at the coordinator's address, and say anything.
 class NonsensicalRefusal : public AgentCoreTest, public ::testing::WithParamInterface<int> {};
 
 TEST_P(NonsensicalRefusal, IsAFailureWithAShortReason) {

@@ -116,7 +116,7 @@ TEST_F(AgentStatusTest, ADeadHostHasNoWorkers) {
   EXPECT_EQ(LastStatus().host_gone_ms(), 300);
 }
 
-// Of the whole machine or job: this process stood still, too.
+// The whole machine or job was suspended: this process stood still, too.
 TEST_F(AgentStatusTest, ALeaseThatEndsInASuspensionIsNamed) {
   RunARound();
   now_ += kLease;

@@ -1,4 +1,5 @@
 #include "agent/discovery/address.h"
+#include "base/loopback.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -231,7 +231,7 @@ TEST(HelpTest, FitsIntoEightyColumns) {
     EXPECT_THAT(TooWide(text), IsEmpty());
 }
 
-// Of a "from A to B" in the error for an invalid value, A and B are in the option's help. The limits that all
+// If an error for an invalid value says "from A to B", A and B are in the option's help. The limits that all
 // times share are in the paragraph on times.
 TEST(HelpTest, NamesTheLimitsThatErrorsName) {
   const std::regex limits(R"(from (\S+) to ([^\s,;]+))");

@@ -67,7 +67,7 @@ TEST(CoordinatorDirectives, AStandbyOfTheSameContainerHearsWhichProcessHoldsItsP
   EXPECT_EQ(holder.process(), "a");
 }
 
-// Whoever claims a place could use it to take the holder's part.
+// A node that claims the place could use it to take the holder's part.
 TEST(CoordinatorDirectives, AClaimantElsewhereLearnsNothingThatOnlyTheHoldersMachineKnows) {
   Cluster c(Fixed(2));
   c.Join("a", 0);

@@ -159,7 +159,7 @@ TEST(CoordinatorHang, AColdRoundHangsAfterItsOwnLimit) {
 }
 
 // kRunLimit ends the wait for it.
-TEST(CoordinatorHang, WhoeverWaitsForANodeThatHasNotStartedIsNotHung) {
+TEST(CoordinatorHang, ANodeThatWaitsForOneThatHasNotStartedIsNotHung) {
   Cluster c(Watched());
   c.Join("a", 0);
   c.Join("b", 1);
@@ -371,7 +371,7 @@ class ExcludingTest : public HangTest {
     c_.At("b").status.mutable_failure()->set_hung_for_all(for_all);
     EndTheRound();
   }
-  // No node ends the rank of the sentence.
+  // No node ends the rank that is to be ended.
   void EndByTheCoordinator() {
     PassBeating(kHungEnds + absl::Seconds(2));
     for (const char* name : {"a", "b"}) c_.Apply(name);
@@ -490,7 +490,7 @@ TEST_F(StoppedHangTest, TheJobEndsAlsoIfTheRankCouldNotBeEnded) {
   EXPECT_EQ(c_.core().verdict()->root_cause().local_rank(), 1);
 }
 
-// Whoever has the token may say of its own ranks what it likes, but only of its own.
+// A member may say what it likes about its own ranks, and about no others.
 TEST_F(HangTest, ANodeSpeaksOfItsOwnRanksAlone) {
   BeQuiet(kLimit + absl::Seconds(1));
   v1::NodePicture picture;

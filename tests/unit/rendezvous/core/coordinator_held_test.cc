@@ -108,7 +108,7 @@ TEST(OtherVersions, EveryDirectiveHasTheProtocolsNumber) {
   EXPECT_EQ(c.Told("a").protocol(), kProtocol);
 }
 
-// Whoever speaks so counts for nothing, and its lease runs out.
+// Such a node counts for nothing, and its lease runs out.
 TEST(OtherVersions, AnUnknownPhaseDoesNotBlockADrain) {
   for (const int phase : {0, static_cast<int>(v1::Phase_MAX) + 1}) {
     Cluster c(Fixed(2));

@@ -168,7 +168,7 @@ TEST_F(ReplacedPrimaryTest, AMemberThatComesLateMayHoldALeaseOfIt) {
   EXPECT_TRUE(RunsAfter(absl::Seconds(3), {"c", "d"}));
 }
 
-// Of a separate coordinator that is replaced: the one before may still answer b.
+// The separate coordinator that was replaced may still answer b.
 TEST_F(RecoveringTest, ASeparateCoordinatorMayHaveGoneOnWithAMissingMember) {
   const CoordinatorOptions& options = after_.core().job().options;
   Left("a").set_live_workers(0);

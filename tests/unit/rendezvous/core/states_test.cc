@@ -103,7 +103,7 @@ struct Moment {
     job.hosts.Claim(host);
     return host;
   }
-  // Of a round of a and b that another coordinator has made.
+  // In a round of a and b that another coordinator has made.
   void KnowSuccess() {
     job.greatest.succeeded = {0, 1};
     job.greatest.members = {{0, "a"}, {1, "b"}};

@@ -281,7 +281,7 @@ TEST_F(GateCoreTest, WhoLeavesWhileWaitingIsForgotten) {
   EXPECT_EQ(core_.waiting(), 0u);
 }
 
-// Whoever connects, fails and connects again makes work of each handshake.
+// A stranger that connects, fails and connects again makes work of each handshake.
 TEST_F(GateCoreTest, HandshakesThatLeadToNothingAreLetInAtABoundedRate) {
   const auto fail = [this](int count) {
     const size_t before = inside_.size();

@@ -5,6 +5,7 @@
 #include <csignal>
 
 #include "base/other_failures.h"
+#include "base/takeover.h"
 #include "tests/unit/agent/host/core/host_core_fixture.h"
 
 namespace muster::host {

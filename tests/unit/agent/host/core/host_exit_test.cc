@@ -124,7 +124,7 @@ TEST(LastCommandTest, ANodeThatLeftSpeaksForItselfAlone) {
   EXPECT_EQ(FinishOf(exit).last_command, LastCommand::kNone);
 }
 
-TEST(LastCommandTest, WhoeverCancelsKnows) {
+TEST(LastCommandTest, ThePersonWhoCancelsKnows) {
   EXPECT_EQ(FinishOf(Verdict(kExitCancelled, "h0")).last_command, LastCommand::kNone);
 }
 

@@ -204,7 +204,7 @@ TEST(CommonEnvironment, AndTheVariablesThatItLacksMakeUpAWorkers) {
   EnvironmentMap common = WorkerEnvironment(SampleRound(), 3, options, inherited);
   for (const std::string& name : own) common.erase(name);
   EXPECT_EQ(CommonEnvironment(options, inherited), common);
-  // Of another worker in another round they are the same, so no variable is missing in the list.
+  // For another worker in another round they are the same, so no variable is missing in the list.
   v1::Round other = SampleRound();
   other.set_node_rank(1);
   other.set_node_count(4);

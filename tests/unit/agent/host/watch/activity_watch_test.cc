@@ -30,8 +30,8 @@ class ActivityWatchTest : public testing::Test {
   std::string File(int local_rank) const { return folder_ / ("heartbeat-" + std::to_string(local_rank)); }
   static void Touch(const std::string& path) { std::ofstream(path, std::ios::app) << "x"; }
 
-  // The next workers that show a sign. What there was before both threads have looked for the first time is none,
-  // so `act` is repeated until it is one.
+  // The next workers that show a sign. A change before both threads have looked for the first time is not
+  // seen, so `act` is repeated until one is.
   template <typename Act>
   std::set<int> SignsOf(Act act) {
     signs_.clear();
@@ -94,7 +94,7 @@ TEST_F(ActivityWatchTest, WhatAWorkerWritesOnATerminalIsASign) {
 
 TEST_F(ActivityWatchTest, TheNewestNumberInItsLinesIsAWorkersStep) {
   workers_[1].streams[0].lines = std::make_shared<OutputTail>();
-  // Of a stream that is silent now an old number does not count.
+  // An old number of a stream that is silent now does not count.
   workers_[1].streams.push_back({.source = StepSource::kOut,
                                  .bytes = std::make_shared<std::atomic<uint64_t>>(0),
                                  .lines = std::make_shared<OutputTail>()});
