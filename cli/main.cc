@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "agent/agent_process.h"
 #include "agent/host/process/exec_stage.h"
+#include "agent/process/agent_process.h"
 #include "base/proc/process_setup.h"
 #include "cli/commands/commands.h"
 #include "cli/options/exit_codes.h"

@@ -8,7 +8,7 @@
 #include <functional>
 #include <string>
 
-#include "base/note.h"
+#include "base/core/note.h"
 #include "muster/v1/host.pb.h"
 
 namespace muster::rendezvous {

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "base/check.h"
-#include "base/status_macros.h"
+#include "base/core/check.h"
+#include "base/core/status_macros.h"
 
 namespace muster::rendezvous {
 

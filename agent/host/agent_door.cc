@@ -10,10 +10,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/console/log.h"
+#include "base/core/status_macros.h"
 #include "base/exit_codes.h"
 #include "base/io/token_lines.h"
-#include "base/status_macros.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace muster::host {
 namespace {

@@ -21,15 +21,15 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/console/log.h"
+#include "base/core/status_macros.h"
 #include "base/crypto/sidecar_proof.h"
 #include "base/exit_codes.h"
 #include "base/io/event_loop.h"
 #include "base/io/health.h"
 #include "base/io/unix_socket.h"
-#include "base/mask_secrets.h"
-#include "base/sidecar.h"
-#include "base/status_macros.h"
-#include "base/text.h"
+#include "base/text/mask_secrets.h"
+#include "base/text/text.h"
+#include "base/wire/sidecar.h"
 
 namespace muster::host {
 namespace {

@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/core/status_macros.h"
 #include "base/io/owned_fd.h"
 #include "base/io/pipe.h"
-#include "base/status_macros.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace muster::host {
 absl::Status CheckCommand::Start(const std::string& name, const std::string& command,

@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/console/log.h"
+#include "base/core/status_macros.h"
 #include "base/exit_codes.h"
-#include "base/status_macros.h"
 
 namespace muster::host {
 namespace {

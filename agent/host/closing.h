@@ -14,8 +14,8 @@
 #include "agent/host/output/worker_output.h"
 #include "agent/host/report/job_end.h"
 #include "base/console/writer.h"
+#include "base/core/note.h"
 #include "base/io/event_loop.h"
-#include "base/note.h"
 
 namespace muster::host {
 

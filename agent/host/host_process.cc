@@ -20,17 +20,17 @@
 #include "agent/host/signal_watch.h"
 #include "agent/host/watch/gpu_watch.h"
 #include "agent/host/watch/memory_watch.h"
-#include "agent/host/watch/picture_taker.h"
+#include "agent/host/watch/snapshot_taker.h"
 #include "agent/host/worker_group.h"
-#include "base/check.h"
 #include "base/console/log.h"
+#include "base/core/check.h"
+#include "base/core/status_macros.h"
 #include "base/exit_codes.h"
 #include "base/io/event_loop.h"
 #include "base/io/health.h"
 #include "base/proc/dead_hosts.h"
 #include "base/proc/shell_job.h"
-#include "base/status_macros.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 
 namespace muster::host {
 namespace {
@@ -106,7 +106,7 @@ class HostProcess {
         check_(&spawner_, writer_),
         gpus_(&loop_, &spawner_, Marked(plan_.inherited),
               [this](const GpuUsers& users) { driver_.Feed(&HostCore::OnGpuUsers, users); }),
-        pictures_(&loop_, &spawner_, Marked(plan_.inherited)),
+        snapshots_(&loop_, &spawner_, Marked(plan_.inherited)),
         port_keeper_(plan_.worker_ports) {}
 
   absl::StatusOr<HostEnd> Run() {
@@ -231,13 +231,13 @@ class HostProcess {
 
   void Apply(const EndHungWorker& effect) { workers_.EndHung(effect.local_rank, effect.why); }
 
-  void Apply(const TakePicture& effect) {
-    pictures_.Take(
+  void Apply(const TakeSnapshot& effect) {
+    snapshots_.Take(
         workers_.Subjects(effect.first_rank), plan_.file,
-        [this](const std::vector<RankPicture>& pictures) { driver_.Feed(&HostCore::OnPicture, pictures); });
+        [this](const std::vector<RankSnapshot>& snapshots) { driver_.Feed(&HostCore::OnSnapshot, snapshots); });
   }
 
-  void Apply(const KeepPicture& effect) { workers_.KeepPicture(effect.text); }
+  void Apply(const KeepSnapshot& effect) { workers_.KeepSnapshot(effect.text); }
 
   void Apply(const Sweep&) {
     workers_.BeforeSweep();
@@ -345,7 +345,7 @@ class HostProcess {
   std::unique_ptr<AgentLink> agent_;
   CheckCommand check_;
   GpuWatch gpus_;
-  PictureTaker pictures_;
+  SnapshotTaker snapshots_;
   std::optional<MemoryWatch> memory_;  // in a container of its own
   PortKeeper port_keeper_;
   std::string offer_trouble_;  // why the last attempt to reserve a port failed; empty: it succeeded

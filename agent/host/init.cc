@@ -13,12 +13,12 @@
 #include <system_error>
 
 #include "absl/time/time.h"
+#include "base/core/time.h"
 #include "base/environment.h"
 #include "base/exit_codes.h"
 #include "base/io/event_loop.h"
+#include "base/io/thread.h"
 #include "base/proc/process_setup.h"
-#include "base/thread.h"
-#include "base/time.h"
 
 namespace muster::host {
 namespace {

@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "absl/status/statusor.h"
-#include "base/time.h"
+#include "base/core/time.h"
 
 namespace muster::host {
 

@@ -8,11 +8,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "agent/host/core/ladder.h"
-#include "base/duration.h"
+#include "base/core/one_signal.h"
+#include "base/core/status_macros.h"
 #include "base/exit_codes.h"
 #include "base/io/owned_fd.h"
-#include "base/one_signal.h"
-#include "base/status_macros.h"
+#include "base/text/duration.h"
 
 namespace muster::host {
 std::string Describe(const LastCommandEnd& end) {

@@ -8,7 +8,7 @@
 #include <random>
 #include <string>
 
-#include "base/status_macros.h"
+#include "base/core/status_macros.h"
 
 namespace muster::host {
 namespace {

@@ -12,12 +12,12 @@
 #include "agent/host/debugger.h"
 #include "agent/host/watch/stack_dump.h"
 #include "base/console/log.h"
+#include "base/core/status_macros.h"
 #include "base/exit_codes.h"
 #include "base/io/bounded_call.h"
 #include "base/proc/dead_hosts.h"
-#include "base/signal_name.h"
-#include "base/status_macros.h"
-#include "base/text.h"
+#include "base/text/signal_name.h"
+#include "base/text/text.h"
 
 namespace muster::host {
 namespace {
@@ -245,7 +245,7 @@ std::vector<absl::StatusOr<pid_t>> WorkerGroup::StartAll(const SpawnWorkers& eff
 std::optional<std::vector<pid_t>> WorkerGroup::Fork(const SpawnWorkers& effect, std::vector<Prepared>* prepared) {
   std::vector<Preloader::Worker> workers;
   for (Prepared& worker : *prepared) {
-    // Without it only a picture lacks something.
+    // Without it only a snapshot lacks something.
     if (auto file = MakeStacksFile(); file.ok()) worker.stacks = std::make_shared<OwnedFd>(*std::move(file));
     workers.push_back(worker.start);
     const bool is_rank_zero = effect.round.first_rank() + worker.local_rank == 0;
@@ -330,12 +330,12 @@ void WorkerGroup::EndHung(int local_rank, const std::string& why) {
   });
 }
 
-void WorkerGroup::KeepPicture(const std::string& text) {
-  const std::string path = output_.PicturePath();
+void WorkerGroup::KeepSnapshot(const std::string& text) {
+  const std::string path = output_.SnapshotPath();
   if (path.empty()) return;
   // On a thread of its own: the file system may not answer.
   const auto written = CallAside([path, text] { return (std::ofstream(path, std::ios::app) << text).good(); });
-  if (written) Log(Severity::kInfo, kPart, "the whole picture of this node's workers is in " + path);
+  if (written) Log(Severity::kInfo, kPart, "all stacks of this node's workers are in " + path);
 }
 
 void WorkerGroup::KillWorker(int local_rank) {
@@ -387,8 +387,8 @@ std::set<pid_t> WorkerGroup::Pids() const {
   return pids;
 }
 
-std::vector<PictureTaker::Subject> WorkerGroup::Subjects(int first_rank) const {
-  std::vector<PictureTaker::Subject> subjects;
+std::vector<SnapshotTaker::Subject> WorkerGroup::Subjects(int first_rank) const {
+  std::vector<SnapshotTaker::Subject> subjects;
   for (const auto& [local_rank, worker] : workers_) {
     const int rank = first_rank + local_rank;
     subjects.push_back({rank, worker.pid, recorders_.PathsOf(rank), worker.stacks});

@@ -26,8 +26,8 @@
 #include "agent/host/watch/file_timer_pipe.h"
 #include "agent/host/watch/flight_recorder.h"
 #include "agent/host/watch/oom_watch.h"
-#include "agent/host/watch/picture_taker.h"
 #include "agent/host/watch/progress_watch.h"
+#include "agent/host/watch/snapshot_taker.h"
 #include "base/console/writer.h"
 #include "base/io/event_loop.h"
 #include "base/io/owned_fd.h"
@@ -62,15 +62,15 @@ class WorkerGroup {
   void Stop(int signal);
   void Forward(int signal);
   void EndHung(int local_rank, const std::string& why);
-  void KeepPicture(const std::string& text);
+  void KeepSnapshot(const std::string& text);
   void GatherOutput(std::optional<int> local_rank);
 
   void BeforeSweep();  // workers that have ended by now were not killed by the sweep; all others will be
   // Whether a child of this process that it did not start descends from a worker. nullopt: not known now.
   std::optional<bool> IsAncestorOf(const ProcessInfo& child) const;
   std::set<pid_t> Pids() const;  // of all workers of the round, ended ones included
-  std::vector<PictureTaker::Subject> Subjects(int first_rank) const;  // ended ones included
-  const std::string& imports_file() const { return imports_file_; }   // of the round that learns; empty: none
+  std::vector<SnapshotTaker::Subject> Subjects(int first_rank) const;  // ended ones included
+  const std::string& imports_file() const { return imports_file_; }    // of the round that learns; empty: none
   WorkerOutput* output() { return &output_; }
 
  private:

@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/time.h"
+#include "base/core/time.h"
 
 namespace muster {
 

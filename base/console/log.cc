@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "absl/time/clock.h"
-#include "base/mutex.h"
-#include "base/text.h"
+#include "base/io/mutex.h"
+#include "base/text/text.h"
 #include "nlohmann/json.hpp"
 
 namespace muster {

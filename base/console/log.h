@@ -9,7 +9,7 @@
 
 #include "absl/time/time.h"
 #include "base/console/writer.h"
-#include "base/note.h"
+#include "base/core/note.h"
 
 namespace muster {
 

@@ -19,12 +19,12 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "base/check.h"
 #include "base/console/live_rows.h"
+#include "base/core/check.h"
 #include "base/io/byte_queue.h"
 #include "base/io/event_loop.h"
-#include "base/mutex.h"
-#include "base/thread.h"
+#include "base/io/mutex.h"
+#include "base/io/thread.h"
 
 namespace muster {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstddef>
 
 #include "absl/strings/escaping.h"
-#include "base/check.h"
+#include "base/core/check.h"
 #include "base/crypto/openssl_start.h"
 
 namespace muster {

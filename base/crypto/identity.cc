@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <memory>
 
-#include "base/check.h"
+#include "base/core/check.h"
 #include "base/crypto/digest.h"
 #include "base/crypto/openssl_start.h"
 

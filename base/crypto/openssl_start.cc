@@ -2,7 +2,7 @@
 
 #include <openssl/ssl.h>
 
-#include "base/check.h"
+#include "base/core/check.h"
 
 namespace muster {
 

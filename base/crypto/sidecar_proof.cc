@@ -9,10 +9,10 @@
 #include <cstddef>
 
 #include "absl/strings/str_cat.h"
-#include "base/check.h"
+#include "base/core/check.h"
+#include "base/core/status_macros.h"
 #include "base/crypto/digest.h"
 #include "base/crypto/openssl_start.h"
-#include "base/status_macros.h"
 
 namespace muster {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "absl/time/time.h"
-#include "base/thread.h"
+#include "base/io/thread.h"
 
 namespace muster {
 

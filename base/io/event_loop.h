@@ -16,8 +16,8 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "base/mutex.h"
-#include "base/time.h"
+#include "base/core/time.h"
+#include "base/io/mutex.h"
 
 namespace muster {
 

@@ -12,9 +12,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/bounded_json.h"
+#include "base/core/status_macros.h"
 #include "base/io/own_namespace.h"
-#include "base/status_macros.h"
+#include "base/text/bounded_json.h"
 #include "nlohmann/json.hpp"
 
 namespace muster {

@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "base/core/status_macros.h"
 #include "base/io/event_loop.h"
-#include "base/status_macros.h"
-#include "base/thread.h"
+#include "base/io/thread.h"
 
 namespace muster {
 

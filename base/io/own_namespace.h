@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "base/namespaces.h"
+#include "base/proc/namespaces.h"
 
 namespace muster {
 

@@ -11,11 +11,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/core/status_macros.h"
 #include "base/io/owned_fd.h"
 #include "base/io/read_to_end.h"
-#include "base/status_macros.h"
-#include "base/text.h"
-#include "base/utf8.h"
+#include "base/text/text.h"
+#include "base/text/utf8.h"
 
 namespace muster {
 namespace {

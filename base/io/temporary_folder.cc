@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/status_macros.h"
+#include "base/core/status_macros.h"
 
 namespace muster {
 namespace {

@@ -7,7 +7,7 @@
 #include "absl/time/time.h"
 #include "base/io/bounded_call.h"
 #include "base/io/secret_file.h"
-#include "base/tokens.h"
+#include "base/text/tokens.h"
 
 namespace muster {
 

@@ -9,8 +9,8 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "base/sidecar.h"
-#include "base/status_macros.h"
+#include "base/core/status_macros.h"
+#include "base/wire/sidecar.h"
 
 namespace muster {
 namespace {

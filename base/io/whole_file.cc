@@ -10,10 +10,10 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
+#include "base/core/status_macros.h"
 #include "base/io/owned_fd.h"
 #include "base/io/place.h"
 #include "base/io/read_to_end.h"
-#include "base/status_macros.h"
 
 namespace muster {
 namespace {

@@ -15,9 +15,9 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "base/core/status_macros.h"
 #include "base/io/event_loop.h"
 #include "base/proc/environ_reader.h"
-#include "base/status_macros.h"
 
 namespace muster {
 namespace {

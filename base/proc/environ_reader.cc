@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <deque>
 
+#include "base/io/thread.h"
 #include "base/proc/marker.h"
-#include "base/thread.h"
 
 namespace muster {
 namespace {

@@ -16,7 +16,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "base/mutex.h"
+#include "base/io/mutex.h"
 #include "base/proc/proc_scan.h"
 
 namespace muster {

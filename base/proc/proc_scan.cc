@@ -20,8 +20,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
+#include "base/core/status_macros.h"
 #include "base/io/owned_fd.h"
-#include "base/status_macros.h"
 
 namespace muster {
 namespace {

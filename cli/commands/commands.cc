@@ -4,9 +4,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "base/problem.h"
-#include "base/status_macros.h"
-#include "base/text.h"
+#include "base/core/status_macros.h"
+#include "base/text/problem.h"
+#include "base/text/text.h"
 #include "cli/options/exit_codes.h"
 #include "cli/options/nearest.h"
 

@@ -3,9 +3,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/core/status_macros.h"
 #include "base/exit_codes.h"
 #include "base/io/health.h"
-#include "base/status_macros.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/help.h"
 #include "cli/options/command_line.h"

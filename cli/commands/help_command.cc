@@ -1,6 +1,6 @@
 // `muster help` and `muster help COMMAND`, which is `muster COMMAND --help`; and the main help.
 #include "absl/strings/str_cat.h"
-#include "base/problem.h"
+#include "base/text/problem.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/help.h"
 #include "cli/commands/platform_defaults.h"

@@ -1,6 +1,6 @@
 // `muster hostfile`: prints the nodes of the job that `muster run` would join as a DeepSpeed hostfile.
-#include "agent/discovery/hostfile_view.h"
-#include "base/status_macros.h"
+#include "agent/platform/discovery/hostfile_view.h"
+#include "base/core/status_macros.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/help.h"
 #include "cli/options/option_table.h"

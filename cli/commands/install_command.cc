@@ -11,9 +11,9 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "base/core/status_macros.h"
 #include "base/io/owned_fd.h"
 #include "base/io/whole_file.h"
-#include "base/status_macros.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/help.h"
 #include "cli/options/command_line.h"

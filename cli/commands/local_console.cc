@@ -13,9 +13,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/core/status_macros.h"
 #include "base/io/event_loop.h"
-#include "base/status_macros.h"
-#include "base/thread.h"
+#include "base/io/thread.h"
 
 namespace muster::cli {
 namespace {

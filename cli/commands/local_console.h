@@ -14,7 +14,7 @@
 
 #include "absl/status/status.h"
 #include "base/console/live_rows.h"
-#include "base/time.h"
+#include "base/core/time.h"
 #include "cli/plan/local_output.h"
 
 namespace muster::cli {

@@ -7,9 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "agent/discovery/sources.h"
-#include "base/duration.h"
-#include "base/status_macros.h"
+#include "agent/platform/discovery/sources.h"
+#include "base/core/status_macros.h"
+#include "base/text/duration.h"
 #include "cli/plan/run_plan.h"
 #include "rendezvous/core/options.h"
 

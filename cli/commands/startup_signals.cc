@@ -10,10 +10,10 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "agent/machine/machine_probe.h"
+#include "agent/platform/machine/machine_probe.h"
 #include "base/exit_codes.h"
-#include "base/signal_name.h"
-#include "base/thread.h"
+#include "base/io/thread.h"
+#include "base/text/signal_name.h"
 
 namespace muster::cli {
 namespace {

@@ -2,7 +2,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "base/problem.h"
+#include "base/text/problem.h"
 #include "cli/commands/commands.h"
 #include "cli/plan/machine.h"
 

@@ -1,6 +1,6 @@
 // `muster version` and `muster --version`.
 #include "absl/strings/str_cat.h"
-#include "base/problem.h"
+#include "base/text/problem.h"
 #include "cli/commands/commands.h"
 #include "cli/plan/version.h"
 

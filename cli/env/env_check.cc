@@ -13,10 +13,10 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "base/ids.h"
-#include "base/picture/py_spy.h"
-#include "base/status_macros.h"
-#include "base/text.h"
+#include "base/core/status_macros.h"
+#include "base/stacks/py_spy.h"
+#include "base/text/text.h"
+#include "base/wire/ids.h"
 #include "cli/options/exit_codes.h"
 #include "rendezvous/transport/serving.h"
 
@@ -264,7 +264,7 @@ class Checker {
     if (program_.exit_code != 0) Add(Kind::kWrong, "program", program_.problem, "no worker can be started");
   }
 
-  // Whether a picture of a hang will show lines of code.
+  // Whether a snapshot of a hang will show lines of code.
   void StacksOfHang() {
     const std::string& python = program_.path.empty() ? report_.interpreter.path : program_.path;
     if (plan_.view.role != discovery::NodeRole::kTrainer || plan_.config.slots() == 0) return;

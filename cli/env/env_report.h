@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "agent/machine/accelerators.h"
-#include "agent/machine/interpreter.h"
+#include "agent/platform/machine/accelerators.h"
+#include "agent/platform/machine/interpreter.h"
 #include "cli/plan/run_plan.h"
 
 namespace muster::cli {

@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "base/problem.h"
-#include "base/status_macros.h"
+#include "base/core/status_macros.h"
+#include "base/text/problem.h"
 #include "cli/options/nearest.h"
 
 namespace muster::cli {

@@ -5,9 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "agent/discovery/hostfile_view.h"
-#include "base/status_macros.h"
-#include "base/utf8.h"
+#include "agent/platform/discovery/hostfile_view.h"
+#include "base/core/status_macros.h"
+#include "base/text/utf8.h"
 #include "cli/options/deepspeed_env.h"
 #include "cli/options/option_readers.h"
 #include "cli/options/settings.h"

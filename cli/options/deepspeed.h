@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "agent/discovery/cluster_view.h"
+#include "agent/platform/discovery/cluster_view.h"
 #include "cli/options/command_line.h"
 #include "cli/options/settings.h"
 

@@ -5,8 +5,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "base/problem.h"
-#include "base/status_macros.h"
+#include "base/core/status_macros.h"
+#include "base/text/problem.h"
 
 namespace muster::cli {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "base/status_macros.h"
+#include "base/core/status_macros.h"
 #include "cli/options/option_table.h"
 
 namespace muster::cli {

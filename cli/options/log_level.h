@@ -2,7 +2,7 @@
 #pragma once
 
 #include "absl/status/statusor.h"
-#include "base/note.h"
+#include "base/core/note.h"
 #include "cli/options/settings.h"
 
 namespace muster::cli {

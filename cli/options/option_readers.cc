@@ -4,9 +4,9 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "agent/discovery/sources.h"
-#include "base/ranges.h"
-#include "base/sidecar.h"
+#include "agent/platform/discovery/sources.h"
+#include "base/wire/ranges.h"
+#include "base/wire/sidecar.h"
 
 namespace muster::cli {
 

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/status_macros.h"
+#include "base/core/status_macros.h"
 #include "cli/options/option_readers.h"
 #include "cli/options/output_values.h"
 #include "cli/options/settings.h"

@@ -8,10 +8,10 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "base/duration.h"
-#include "base/loopback.h"
-#include "base/status_macros.h"
-#include "base/text.h"
+#include "base/core/status_macros.h"
+#include "base/text/duration.h"
+#include "base/text/text.h"
+#include "base/wire/loopback.h"
 
 namespace muster::cli {
 namespace {

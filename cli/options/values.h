@@ -11,8 +11,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "base/duration.h"
-#include "base/takeover.h"
+#include "base/text/duration.h"
+#include "base/wire/takeover.h"
 #include "muster/v1/host.pb.h"
 
 namespace muster::cli {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "agent/discovery/sources.h"
+#include "agent/platform/discovery/sources.h"
 #include "cli/options/settings.h"
 #include "cli/plan/run_plan.h"
 

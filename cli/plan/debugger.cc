@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/exit_codes.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace muster::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "agent/machine/interpreter.h"
+#include "agent/platform/machine/interpreter.h"
 #include "cli/options/settings.h"
 
 namespace muster::cli {

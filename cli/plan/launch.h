@@ -5,7 +5,7 @@
 
 #include "agent/host/core/host_core.h"
 #include "agent/host/launch_plan.h"
-#include "agent/machine/interpreter.h"
+#include "agent/platform/machine/interpreter.h"
 #include "cli/plan/run_plan.h"
 
 namespace muster::cli {

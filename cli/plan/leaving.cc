@@ -6,10 +6,10 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
-#include "agent/discovery/sources.h"
-#include "base/ids.h"
-#include "base/mask_secrets.h"
-#include "base/status_macros.h"
+#include "agent/platform/discovery/sources.h"
+#include "base/core/status_macros.h"
+#include "base/text/mask_secrets.h"
+#include "base/wire/ids.h"
 
 namespace muster::cli {
 namespace {

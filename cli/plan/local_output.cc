@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/console/line_assembler.h"
-#include "base/status_macros.h"
+#include "base/core/status_macros.h"
 #include "cli/plan/line_prefix.h"
 #include "cli/plan/local_plan.h"
 

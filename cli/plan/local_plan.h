@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "agent/host/core/output_plan.h"
-#include "agent/machine/accelerators.h"
+#include "agent/platform/machine/accelerators.h"
 #include "cli/options/command_line.h"
 #include "cli/options/settings.h"
 

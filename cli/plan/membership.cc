@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "base/loopback.h"
-#include "base/status_macros.h"
+#include "base/core/status_macros.h"
+#include "base/wire/loopback.h"
 
 namespace muster::cli {
 namespace {

@@ -3,9 +3,9 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/core/status_macros.h"
 #include "base/crypto/digest.h"
-#include "base/status_macros.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace muster::cli {
 namespace {

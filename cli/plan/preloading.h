@@ -6,7 +6,7 @@
 #include "absl/status/status.h"
 #include "agent/host/core/host_options.h"
 #include "agent/host/launch_plan.h"
-#include "agent/machine/interpreter.h"
+#include "agent/platform/machine/interpreter.h"
 #include "cli/options/settings.h"
 
 namespace muster::cli {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "base/time.h"
+#include "base/core/time.h"
 
 namespace muster::cli {
 

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "agent/discovery/discover.h"
 #include "agent/host/core/host_core.h"
 #include "agent/host/core/output_plan.h"
-#include "agent/machine/accelerators.h"
+#include "agent/platform/discovery/discover.h"
+#include "agent/platform/machine/accelerators.h"
 #include "cli/options/command_line.h"
 #include "cli/options/settings.h"
 #include "cli/plan/token.h"

@@ -2,8 +2,8 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "base/status_macros.h"
-#include "base/tokens.h"
+#include "base/core/status_macros.h"
+#include "base/text/tokens.h"
 
 namespace muster::cli {
 namespace {

@@ -2,9 +2,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/exit_codes.h"
-#include "base/ids.h"
-#include "base/ranges.h"
-#include "base/text.h"
+#include "base/text/text.h"
+#include "base/wire/ids.h"
+#include "base/wire/ranges.h"
 #include "rendezvous/core/explain.h"
 #include "rendezvous/core/job.h"
 

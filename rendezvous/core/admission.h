@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "base/time.h"
+#include "base/core/time.h"
 #include "muster/v1/rendezvous.pb.h"
 #include "rendezvous/core/effects.h"
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/time.h"
+#include "base/core/time.h"
 #include "rendezvous/core/differences.h"
 #include "rendezvous/core/effects.h"
 #include "rendezvous/core/roster.h"

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/exit_codes.h"
-#include "base/ids.h"
+#include "base/wire/ids.h"
 #include "rendezvous/core/admission.h"
 #include "rendezvous/core/explain.h"
 

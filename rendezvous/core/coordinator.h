@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "base/driver.h"
-#include "base/time.h"
+#include "base/core/driver.h"
+#include "base/core/time.h"
 #include "muster/v1/rendezvous.pb.h"
 #include "rendezvous/core/admission.h"
 #include "rendezvous/core/announcements.h"

@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-#include "base/time.h"
+#include "base/core/time.h"
 #include "rendezvous/core/host.h"
 
 namespace muster::rendezvous {

@@ -5,7 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace muster::rendezvous {
 namespace {

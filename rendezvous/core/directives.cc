@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/crypto/held.h"
 #include "base/exit_codes.h"
-#include "base/ids.h"
+#include "base/wire/ids.h"
 #include "rendezvous/core/explain.h"
 #include "rendezvous/core/job.h"
 #include "rendezvous/core/lease.h"
@@ -55,7 +55,7 @@ void SetHeldDigests(const Job& job, const Host& host, v1::Directive* directive) 
 
 // The question goes to all members, the order to end it to the one that runs the rank.
 void FillHang(const Job& job, const Host& host, v1::Directive* directive) {
-  directive->set_picture(job.hang.question);
+  directive->set_snapshot(job.hang.question);
   if (job.hang.judge.learns())
     directive->set_learned_silence_ms(absl::ToInt64Milliseconds(job.hang.judge.learned()));
   if (!job.hang.kill_order) return;

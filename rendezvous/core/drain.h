@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "base/time.h"
+#include "base/core/time.h"
 #include "rendezvous/core/host.h"
 
 namespace muster::rendezvous {

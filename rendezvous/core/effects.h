@@ -6,7 +6,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/note.h"
+#include "base/core/note.h"
 #include "muster/v1/rendezvous.pb.h"
 
 namespace muster::rendezvous {

@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "base/ids.h"
-#include "base/text.h"
+#include "base/text/text.h"
+#include "base/wire/ids.h"
 #include "rendezvous/core/job.h"
 
 namespace muster::rendezvous {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/time.h"
+#include "base/core/time.h"
 #include "muster/v1/rendezvous.pb.h"
 #include "rendezvous/core/host.h"
 #include "rendezvous/core/hosts.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/ids.h"
+#include "base/wire/ids.h"
 #include "rendezvous/core/job.h"
 
 namespace muster::rendezvous {

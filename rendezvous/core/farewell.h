@@ -20,7 +20,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "base/time.h"
+#include "base/core/time.h"
 #include "muster/v1/rendezvous.pb.h"
 #include "rendezvous/core/effects.h"
 #include "rendezvous/core/host.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "base/time.h"
+#include "base/core/time.h"
 #include "rendezvous/core/roster.h"
 
 namespace muster::rendezvous {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/ids.h"
+#include "base/wire/ids.h"
 
 namespace muster::rendezvous {
 

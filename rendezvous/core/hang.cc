@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/duration.h"
-#include "base/picture/picture_message.h"
-#include "base/picture/picture_text.h"
-#include "base/picture/suspects.h"
+#include "base/stacks/snapshot_message.h"
+#include "base/stacks/snapshot_text.h"
+#include "base/stacks/suspects.h"
+#include "base/text/duration.h"
 #include "rendezvous/core/job.h"
 
 namespace muster::rendezvous {
@@ -24,7 +24,7 @@ bool IsWatched(BootTime now, absl::Duration freshness, const Job& job, const Hos
 }
 
 bool HasAnswered(const Job& job, const Host& host) {
-  return job.hang.question != 0 && host.status.picture().number() == job.hang.question;
+  return job.hang.question != 0 && host.status.snapshot().number() == job.hang.question;
 }
 
 // Whether it is a rank of a member whose workers have not all ended.
@@ -42,31 +42,31 @@ int LowestRunning(const Job& job) {
   return lowest == most ? 0 : lowest;
 }
 
-const RankPicture* Find(const std::vector<RankPicture>& ranks, int rank) {
+const RankSnapshot* Find(const std::vector<RankSnapshot>& ranks, int rank) {
   const auto found =
       std::find_if(ranks.begin(), ranks.end(), [rank](const auto& one) { return one.rank == rank; });
   return found == ranks.end() ? nullptr : &*found;
 }
 
-// The first of them that lives, as far as pictures show it.
-std::optional<int> FirstLive(const Job& job, const std::vector<RankPicture>& ranks,
+// The first of them that lives, as far as snapshots show it.
+std::optional<int> FirstLive(const Job& job, const std::vector<RankSnapshot>& ranks,
                              const std::vector<int>& among) {
   const auto live = std::find_if(among.begin(), among.end(), [&](int rank) {
-    const RankPicture* const picture = Find(ranks, rank);
-    return picture != nullptr && !picture->ended && MayBeEnded(job, rank);
+    const RankSnapshot* const snapshot = Find(ranks, rank);
+    return snapshot != nullptr && !snapshot->ended && MayBeEnded(job, rank);
   });
   return live == among.end() ? std::nullopt : std::optional(*live);
 }
 
 // Where the first suspect stands, after the words of why they are suspects.
-std::string PlaceOf(const Suspects& suspects, const RankPicture* first) {
+std::string PlaceOf(const Suspects& suspects, const RankSnapshot* first) {
   if (first == nullptr) return "";
   return suspects.by_state ? WhereBesideState(*first) : absl::StrCat(", ", WhereIs(*first));
 }
 
-std::vector<int> NumbersOf(const std::vector<RankPicture>& ranks) {
+std::vector<int> NumbersOf(const std::vector<RankSnapshot>& ranks) {
   std::vector<int> numbers;
-  for (const RankPicture& rank : ranks) numbers.push_back(rank.rank);
+  for (const RankSnapshot& rank : ranks) numbers.push_back(rank.rank);
   return numbers;
 }
 
@@ -147,26 +147,26 @@ bool AllHaveAnswered(const Job& job) {
                      [&job](const auto& entry) { return !Runs(entry.second) || HasAnswered(job, entry.second); });
 }
 
-std::vector<RankPicture> PicturesOf(const Job& job) {
-  std::map<int, RankPicture> by_rank;
+std::vector<RankSnapshot> SnapshotsOf(const Job& job) {
+  std::map<int, RankSnapshot> by_rank;
   for (const auto& [id, host] : job.hosts) {
     if (!host.part.in_round || !HasAnswered(job, host)) continue;
     const int first = host.part.round.first_rank();
-    for (RankPicture& rank : FromMessage(host.status.picture(), first)) {
+    for (RankSnapshot& rank : FromMessage(host.status.snapshot(), first)) {
       // A node speaks of its own ranks, and once of each.
       if (rank.rank < first + host.part.workers) by_rank.emplace(rank.rank, std::move(rank));
     }
   }
-  std::vector<RankPicture> all;
+  std::vector<RankSnapshot> all;
   for (auto& [number, rank] : by_rank) all.push_back(std::move(rank));
   return all;
 }
 
 Finding FindHung(const Job& job) {
-  const std::vector<RankPicture> ranks = PicturesOf(job);
+  const std::vector<RankSnapshot> ranks = SnapshotsOf(job);
   const Suspects suspects = FindSuspects(ranks);
   Finding finding;
-  finding.lines = PictureLines(ranks);
+  finding.lines = SnapshotLines(ranks);
   const std::optional<int> suspect = FirstLive(job, ranks, suspects.ranks);
   finding.is_sure = suspect && suspects.ranks.size() == 1 && !suspects.is_weak;
   finding.rank = suspect ? *suspect : FirstLive(job, ranks, NumbersOf(ranks)).value_or(LowestRunning(job));

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "base/picture/rank_picture.h"
-#include "base/time.h"
+#include "base/core/time.h"
+#include "base/stacks/rank_snapshot.h"
 #include "muster/v1/rendezvous.pb.h"
 #include "rendezvous/core/root_cause.h"
 #include "rendezvous/core/stall.h"
@@ -18,7 +18,7 @@ namespace muster::rendezvous {
 struct Job;
 
 // From the question to the last answer, while all members are heard.
-inline constexpr absl::Duration kPictureAnswers = absl::Seconds(10);
+inline constexpr absl::Duration kSnapshotAnswers = absl::Seconds(10);
 // From the word that a rank must end to its node's report: SIGKILL, the sweep and a beat. After that the whole
 // round is stopped, which finds out what cannot be ended.
 inline constexpr absl::Duration kHungEnds = absl::Seconds(20);
@@ -70,7 +70,7 @@ std::string DescribeColdSilence(const Job& job);
 bool AllHaveAnswered(const Job& job);
 
 // What they have answered, by rank.
-std::vector<RankPicture> PicturesOf(const Job& job);
+std::vector<RankSnapshot> SnapshotsOf(const Job& job);
 
 struct Finding {
   int rank = 0;                    // to end: the first suspect that lives, else the lowest rank that does

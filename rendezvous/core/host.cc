@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/crypto/held.h"
-#include "base/ids.h"
-#include "base/text.h"
+#include "base/text/text.h"
+#include "base/wire/ids.h"
 #include "rendezvous/core/options.h"
 
 namespace muster::rendezvous {
@@ -57,7 +57,8 @@ void Host::Store(const v1::AgentStatus& newest) {
   before.Swap(&status);
   status = newest;
   status.set_hostname(Foreign(newest.hostname()));
-  // They are parts of longer texts, which go to every node. Nodes refuse a text that is too long (base/ranges.h).
+  // They are parts of longer texts, which go to every node. Nodes refuse a text that is too long
+  // (base/wire/ranges.h).
   status.set_trouble(CutUtf8(newest.trouble(), kMaxTroubleText));
   status.set_preparing(CutUtf8(newest.preparing(), kMaxTroubleText));
   status.set_how_host_ended(CutUtf8(newest.how_host_ended(), kMaxTroubleText));

@@ -7,8 +7,8 @@
 #include <string>
 #include <utility>
 
-#include "base/allowance.h"
-#include "base/time.h"
+#include "base/core/allowance.h"
+#include "base/core/time.h"
 #include "muster/v1/rendezvous.pb.h"
 #include "rendezvous/core/differences.h"
 #include "rendezvous/core/effects.h"

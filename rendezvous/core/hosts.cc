@@ -1,6 +1,6 @@
 #include "rendezvous/core/hosts.h"
 
-#include "base/ids.h"
+#include "base/wire/ids.h"
 #include "rendezvous/core/options.h"
 
 namespace muster::rendezvous {

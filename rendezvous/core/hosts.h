@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/time.h"
+#include "base/core/time.h"
 #include "rendezvous/core/counted_map.h"
 #include "rendezvous/core/effects.h"
 #include "rendezvous/core/host.h"

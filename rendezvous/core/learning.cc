@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/crypto/held.h"
-#include "base/ids.h"
+#include "base/wire/ids.h"
 #include "rendezvous/core/coordinator.h"
 #include "rendezvous/core/explain.h"
 #include "rendezvous/core/lease.h"

@@ -14,7 +14,7 @@
 
 #include <optional>
 
-#include "base/time.h"
+#include "base/core/time.h"
 #include "muster/v1/rendezvous.pb.h"
 #include "rendezvous/core/host.h"
 

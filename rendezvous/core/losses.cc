@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/ids.h"
+#include "base/wire/ids.h"
 #include "rendezvous/core/coordinator.h"
 #include "rendezvous/core/explain.h"
 #include "rendezvous/core/lease.h"

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "base/ranges.h"
-#include "base/takeover.h"
-#include "base/time.h"
+#include "base/core/time.h"
+#include "base/wire/ranges.h"
+#include "base/wire/takeover.h"
 
 namespace muster::v1 {
 class NodeConfig;

@@ -1,7 +1,7 @@
 // Pauses of the coordinator's own process: after one, hosts must not be taken for silent.
 #pragma once
 
-#include "base/time.h"
+#include "base/core/time.h"
 
 namespace muster::rendezvous {
 

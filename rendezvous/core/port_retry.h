@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "base/time.h"
+#include "base/core/time.h"
 
 namespace muster::rendezvous {
 

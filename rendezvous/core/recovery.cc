@@ -3,7 +3,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "base/ids.h"
+#include "base/wire/ids.h"
 #include "rendezvous/core/explain.h"
 #include "rendezvous/core/job.h"
 

@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "base/time.h"
+#include "base/core/time.h"
 
 namespace muster::rendezvous {
 

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "base/tokens.h"
+#include "base/text/tokens.h"
 #include "rendezvous/core/options.h"
 
 namespace muster::rendezvous {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/time.h"
+#include "base/core/time.h"
 #include "rendezvous/core/effects.h"
 
 namespace muster::rendezvous {

@@ -4,9 +4,9 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
-#include "base/failure.h"
-#include "base/other_failures.h"
-#include "base/text.h"
+#include "base/text/text.h"
+#include "base/wire/failure.h"
+#include "base/wire/other_failures.h"
 #include "rendezvous/core/options.h"
 
 namespace muster::rendezvous {

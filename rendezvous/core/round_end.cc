@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/exit_codes.h"
-#include "base/failure.h"
-#include "base/text.h"
+#include "base/text/text.h"
+#include "base/wire/failure.h"
 #include "rendezvous/core/job.h"
 
 namespace muster::rendezvous {

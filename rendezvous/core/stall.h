@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "absl/time/time.h"
-#include "base/picture/warm_up.h"
+#include "base/stacks/warm_up.h"
 
 namespace muster::rendezvous {
 

@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/check.h"
+#include "base/core/check.h"
 #include "base/crypto/held.h"
 #include "base/exit_codes.h"
-#include "base/ids.h"
+#include "base/wire/ids.h"
 #include "rendezvous/core/coordinator.h"
 #include "rendezvous/core/directives.h"
 #include "rendezvous/core/drain.h"
@@ -299,7 +299,7 @@ void Coordinator::WatchForHang(BootTime now, Effects* out) {
   }
   if (hang.reported) return;
   if (hang.question == 0) return AskWhereWorkersStand(now, out);
-  if (AllHaveAnswered(job_) || now >= hang.asked_at + kPictureAnswers) ActOnHang(now, out);
+  if (AllHaveAnswered(job_) || now >= hang.asked_at + kSnapshotAnswers) ActOnHang(now, out);
 }
 
 void Coordinator::AskWhereWorkersStand(BootTime now, Effects* out) {
@@ -321,7 +321,7 @@ void Coordinator::ActOnHang(BootTime now, Effects* out) {
   hang.reported = true;
   hang.question = 0;
   Say(Severity::kError, finding.why, out, {.event = events::kHang, .rank = finding.rank, .round = RoundOf(job_)});
-  for (const std::string& line : finding.lines) Say(Severity::kInfo, line, out, {.event = events::kPicture});
+  for (const std::string& line : finding.lines) Say(Severity::kInfo, line, out, {.event = events::kStacks});
   if (job_.options.on_hang == OnHang::kReport)
     return Say(Severity::kWarning, "the job is left as it is (--on-hang report)", out, {.event = events::kHang});
   hang.kill_order.emplace();

@@ -1,6 +1,6 @@
 // Which ranks make steps more slowly than the others, where their lines or heartbeats show steps. In a job whose
-// ranks wait for each other in each step all are as slow as the slowest: there only a picture shows who is late. A
-// word for people: nothing is decided by it. Pure.
+// ranks wait for each other in each step all are as slow as the slowest: there only a snapshot shows who is late.
+// A word for people: nothing is decided by it. Pure.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "base/time.h"
+#include "base/core/time.h"
 
 namespace muster::rendezvous {
 

@@ -11,7 +11,7 @@
 #include <optional>
 #include <vector>
 
-#include "base/time.h"
+#include "base/core/time.h"
 #include "muster/v1/rendezvous.pb.h"
 #include "rendezvous/core/options.h"
 

@@ -14,11 +14,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/check.h"
+#include "base/core/check.h"
+#include "base/core/status_macros.h"
 #include "base/crypto/openssl_start.h"
-#include "base/status_macros.h"
-#include "base/text.h"
-#include "base/utf8.h"
+#include "base/text/text.h"
+#include "base/text/utf8.h"
 #include "rendezvous/gate/plain.h"
 #include "rendezvous/gate/tls_codec.h"
 

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
-#include "base/time.h"
+#include "base/core/time.h"
 
 namespace muster::rendezvous {
 

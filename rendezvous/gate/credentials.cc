@@ -1,6 +1,6 @@
 #include "rendezvous/gate/credentials.h"
 
-#include "base/check.h"
+#include "base/core/check.h"
 #include "rendezvous/gate/key.h"
 #include "rendezvous/gate/tls.h"
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "base/mutex.h"
+#include "base/io/mutex.h"
 #include "rendezvous/gate/codec.h"
 
 namespace muster::rendezvous {

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/check.h"
-#include "base/status_macros.h"
+#include "base/core/check.h"
+#include "base/core/status_macros.h"
 #include "rendezvous/gate/tcp.h"
 
 namespace muster::rendezvous {

@@ -16,8 +16,8 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "base/allowance.h"
-#include "base/time.h"
+#include "base/core/allowance.h"
+#include "base/core/time.h"
 
 namespace muster::rendezvous {
 

@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/check.h"
-#include "base/status_macros.h"
+#include "base/core/check.h"
+#include "base/core/status_macros.h"
 #include "rendezvous/gate/guarded.h"
 #include "rendezvous/gate/plain.h"
 #include "rendezvous/gate/tcp.h"

@@ -19,9 +19,9 @@
 #include <variant>
 #include <vector>
 
-#include "base/allowance.h"
-#include "base/note.h"
-#include "base/time.h"
+#include "base/core/allowance.h"
+#include "base/core/note.h"
+#include "base/core/time.h"
 #include "rendezvous/gate/by_source.h"
 
 namespace muster::rendezvous {

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "base/status_macros.h"
+#include "base/core/status_macros.h"
 #include "rendezvous/gate/codec.h"
 #include "rendezvous/gate/frame_guard.h"
 

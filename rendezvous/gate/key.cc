@@ -9,9 +9,9 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "base/check.h"
+#include "base/core/check.h"
+#include "base/core/status_macros.h"
 #include "base/crypto/openssl_start.h"
-#include "base/status_macros.h"
 
 namespace muster::rendezvous {
 namespace {

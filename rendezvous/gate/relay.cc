@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/check.h"
+#include "base/core/check.h"
 
 namespace muster::rendezvous {
 namespace {

@@ -10,10 +10,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/allowance.h"
-#include "base/check.h"
+#include "base/core/allowance.h"
+#include "base/core/check.h"
 #include "base/crypto/openssl_start.h"
-#include "base/tokens.h"
+#include "base/text/tokens.h"
 #include "rendezvous/gate/plain.h"
 #include "rendezvous/gate/tls_codec.h"
 

@@ -1,4 +1,4 @@
-// Drain, lease, takeover and verdict (rendezvous/core, agent/core, agent/host/core) with everything else left out:
+// Drain, lease, takeover and verdict (rendezvous/core, agent/process/core, agent/host/core) with everything else left out:
 // two hosts, --nnodes 1:2, one coordinator that lives in host PRIMARY's agent, dies and comes back without memory.
 // The other host's link holds one message each way, as late as it likes; a newer one replaces it: that one is lost.
 // PRIMARY's own agent is in the coordinator's process: what they tell each other arrives at once.

@@ -14,9 +14,9 @@
 #include <memory>
 #include <set>
 
+#include "base/core/status_macros.h"
 #include "base/io/event_loop.h"
-#include "base/loopback.h"
-#include "base/status_macros.h"
+#include "base/wire/loopback.h"
 #include "rendezvous/transport/peer_address.h"
 
 namespace muster::rendezvous {

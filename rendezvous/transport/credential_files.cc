@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/core/status_macros.h"
 #include "base/io/secret_file.h"
-#include "base/status_macros.h"
-#include "base/tokens.h"
+#include "base/text/tokens.h"
 #include "rendezvous/gate/certificates.h"
 
 namespace muster::rendezvous {

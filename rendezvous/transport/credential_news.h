@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "base/note.h"
+#include "base/core/note.h"
 #include "rendezvous/gate/credentials.h"
 #include "rendezvous/gate/validity.h"
 

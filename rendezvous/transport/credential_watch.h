@@ -16,8 +16,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/core/note.h"
 #include "base/io/event_loop.h"
-#include "base/note.h"
 #include "rendezvous/gate/credentials.h"
 #include "rendezvous/transport/credential_files.h"
 #include "rendezvous/transport/credential_news.h"

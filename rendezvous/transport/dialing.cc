@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/ids.h"
-#include "base/status_macros.h"
+#include "base/core/status_macros.h"
+#include "base/wire/ids.h"
 #include "rendezvous/gate/guarded.h"
 #include "rendezvous/gate/plain.h"
 #include "rendezvous/transport/address.h"

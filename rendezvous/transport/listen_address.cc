@@ -11,8 +11,8 @@
 #include <string_view>
 #include <utility>
 
-#include "base/check.h"
-#include "base/status_macros.h"
+#include "base/core/check.h"
+#include "base/core/status_macros.h"
 #include "rendezvous/gate/tcp.h"
 
 namespace muster::rendezvous {

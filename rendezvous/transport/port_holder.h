@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "absl/time/time.h"
-#include "base/time.h"
+#include "base/core/time.h"
 #include "rendezvous/core/port_retry.h"
 
 namespace muster::rendezvous {

@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "base/time.h"
+#include "base/core/time.h"
 
 namespace muster::rendezvous {
 

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/check.h"
-#include "base/status_macros.h"
-#include "base/thread.h"
+#include "base/core/check.h"
+#include "base/core/status_macros.h"
+#include "base/io/thread.h"
 #include "rendezvous/transport/channel_options.h"
 
 namespace muster::rendezvous {

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "base/ids.h"
+#include "base/wire/ids.h"
 
 namespace muster::rendezvous {
 namespace {

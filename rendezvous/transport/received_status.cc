@@ -8,9 +8,9 @@
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
-#include "base/ids.h"
-#include "base/status_macros.h"
-#include "base/text.h"
+#include "base/core/status_macros.h"
+#include "base/text/text.h"
+#include "base/wire/ids.h"
 
 namespace muster::rendezvous {
 namespace {

@@ -5,11 +5,11 @@
 
 #include <utility>
 
-#include "base/check.h"
-#include "base/duration.h"
+#include "base/core/check.h"
+#include "base/core/status_macros.h"
 #include "base/exit_codes.h"
-#include "base/ids.h"
-#include "base/status_macros.h"
+#include "base/text/duration.h"
+#include "base/wire/ids.h"
 #include "rendezvous/transport/channel_options.h"
 #include "rendezvous/transport/received_directive.h"
 #include "rendezvous/transport/session_error.h"

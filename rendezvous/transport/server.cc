@@ -9,10 +9,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "base/check.h"
 #include "base/console/log.h"
+#include "base/core/check.h"
+#include "base/core/status_macros.h"
 #include "base/io/event_loop.h"
-#include "base/status_macros.h"
 #include "muster/v1/rendezvous.grpc.pb.h"
 #include "rendezvous/gate/gate.h"
 #include "rendezvous/transport/channel_options.h"

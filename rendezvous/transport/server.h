@@ -14,8 +14,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "base/allowance.h"
-#include "base/takeover.h"
+#include "base/core/allowance.h"
+#include "base/wire/takeover.h"
 #include "muster/v1/rendezvous.pb.h"
 #include "rendezvous/gate/credentials.h"
 #include "rendezvous/transport/listen_address.h"

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "base/core/note.h"
 #include "base/crypto/identity.h"
-#include "base/note.h"
 #include "muster/v1/host.pb.h"
 #include "rendezvous/transport/dialing.h"
 #include "rendezvous/transport/server.h"

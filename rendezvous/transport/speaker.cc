@@ -2,8 +2,8 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "base/ids.h"
-#include "base/status_macros.h"
+#include "base/core/status_macros.h"
+#include "base/wire/ids.h"
 
 namespace muster::rendezvous {
 namespace {

@@ -7,8 +7,8 @@
 #include <map>
 #include <string>
 
-#include "base/allowance.h"
-#include "base/time.h"
+#include "base/core/allowance.h"
+#include "base/core/time.h"
 
 namespace muster::rendezvous {
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/ids.h"
+#include "base/wire/ids.h"
 #include "rendezvous/core/coordinator.h"
 
 namespace muster::rendezvous {

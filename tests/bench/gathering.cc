@@ -20,10 +20,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/check.h"
+#include "base/core/check.h"
 #include "base/crypto/identity.h"
-#include "base/ids.h"
 #include "base/io/event_loop.h"
+#include "base/wire/ids.h"
 #include "rendezvous/coordinator_service.h"
 #include "rendezvous/transport/process_start.h"
 #include "rendezvous/transport/remote_session.h"

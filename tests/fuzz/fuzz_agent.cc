@@ -9,9 +9,9 @@
 #include <utility>
 #include <variant>
 
-#include "agent/core/agent_core.h"
-#include "base/check.h"
-#include "base/ids.h"
+#include "agent/process/core/agent_core.h"
+#include "base/core/check.h"
+#include "base/wire/ids.h"
 #include "tests/fuzz/bytes.h"
 
 namespace muster::fuzz {

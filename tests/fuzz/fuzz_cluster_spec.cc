@@ -1,4 +1,4 @@
-#include "agent/discovery/vertex.h"
+#include "agent/platform/discovery/vertex.h"
 #include "tests/fuzz/sound.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

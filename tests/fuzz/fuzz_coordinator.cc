@@ -12,9 +12,9 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "base/check.h"
-#include "base/ids.h"
-#include "base/ranges.h"
+#include "base/core/check.h"
+#include "base/wire/ids.h"
+#include "base/wire/ranges.h"
 #include "muster/v1/rendezvous.pb.h"
 #include "rendezvous/core/coordinator.h"
 #include "tests/fuzz/bytes.h"

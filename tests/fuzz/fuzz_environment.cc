@@ -1,5 +1,5 @@
 // The input is a whole environment, one NAME=VALUE a line, for all sources together.
-#include "agent/discovery/discover.h"
+#include "agent/platform/discovery/discover.h"
 #include "tests/fuzz/sound.h"
 
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/check.h"
+#include "base/core/check.h"
 #include "rendezvous/gate/frame_guard.h"
 
 using muster::BootTime;

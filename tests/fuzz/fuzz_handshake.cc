@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/check.h"
+#include "base/core/check.h"
 #include "rendezvous/gate/frame_guard.h"
 #include "rendezvous/gate/guarded.h"
 #include "rendezvous/gate/plain.h"

@@ -1,5 +1,5 @@
 // The part before the first NUL is a filter, the rest a hostfile; without a NUL all of it is a hostfile.
-#include "agent/discovery/hostfile.h"
+#include "agent/platform/discovery/hostfile.h"
 #include "tests/fuzz/sound.h"
 
 namespace {

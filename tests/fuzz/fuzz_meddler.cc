@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/check.h"
+#include "base/core/check.h"
 #include "rendezvous/gate/credentials.h"
 #include "rendezvous/gate/frame_guard.h"
 #include "rendezvous/gate/guarded.h"

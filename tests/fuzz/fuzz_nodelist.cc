@@ -1,4 +1,4 @@
-#include "agent/discovery/nodelist.h"
+#include "agent/platform/discovery/nodelist.h"
 #include "tests/fuzz/sound.h"
 
 namespace {

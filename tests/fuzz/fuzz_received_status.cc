@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
-#include "base/check.h"
-#include "base/ranges.h"
+#include "base/core/check.h"
+#include "base/wire/ranges.h"
 #include "rendezvous/transport/received_status.h"
 
 using muster::OutOfRange;

@@ -1,5 +1,5 @@
 // The input is resourceconfig.json or one of the files beside it, chosen by its length, which fuzzing varies too.
-#include "agent/discovery/sagemaker.h"
+#include "agent/platform/discovery/sagemaker.h"
 #include "tests/fuzz/sound.h"
 
 namespace {

@@ -1,4 +1,4 @@
-#include "agent/discovery/tf_config.h"
+#include "agent/platform/discovery/tf_config.h"
 #include "tests/fuzz/sound.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "base/check.h"
+#include "base/core/check.h"
 #include "rendezvous/gate/certificates.h"
 #include "rendezvous/gate/peer_name.h"
 #include "tests/unit/rendezvous/gate/certificate_maker.h"

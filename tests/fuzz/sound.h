@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <string>
 
-#include "agent/discovery/cluster_view.h"
-#include "base/check.h"
+#include "agent/platform/discovery/cluster_view.h"
+#include "base/core/check.h"
 
 namespace muster::fuzz {
 

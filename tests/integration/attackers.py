@@ -14,7 +14,7 @@ DATA, HEADERS, RESET, SETTINGS, PING, WINDOW_UPDATE, CONTINUATION = 0, 1, 3, 4, 
 INITIAL_WINDOW_SIZE = 4
 END_STREAM, END_HEADERS = 1, 4
 CONNECT_S = 5.0
-PROTOCOL = 5  # kProtocol in base/ids.h
+PROTOCOL = 5  # kProtocol in base/wire/ids.h
 
 
 def frame(kind, flags, stream, payload=b""):

@@ -71,7 +71,7 @@ class HangingProcess(WithHangingFiles):
 
 
 @unittest.skipUnless(is_possible(), "needs root and /dev/fuse")
-class PictureOfWhatHangs(WithHangingFiles):
+class SnapshotOfWhatHangs(WithHangingFiles):
     def python_job(self, *arguments, tool=None, python=None, **kwargs):
         """tool: a script in the place of py-spy; None: there is none."""
         folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
@@ -89,7 +89,7 @@ class PictureOfWhatHangs(WithHangingFiles):
         node = self.python_job(HOLDER, str(self.files.folder / NAME), tool=READS_THE_MAP, nproc=1).start(0)
         wait_until("the worker hangs", self.files.writes.is_set)
         node.signal(signal.SIGUSR2)
-        wait_until("the picture", lambda: node.said(r"rank 0: the kernel holds it, and no signal reaches it.*"
+        wait_until("the snapshot", lambda: node.said(r"rank 0: the kernel holds it, and no signal reaches it.*"
                                                     r" \(py-spy did not answer within 4s\)"))
         self.leaves(node)
 
@@ -103,7 +103,7 @@ class PictureOfWhatHangs(WithHangingFiles):
         self.assertEqual(128 + signal.SIGKILL, job.nodes[1].exit_code())
 
     def test_a_worker_of_which_proc_does_not_answer_is_named_and_the_others_are_shown(self):
-        """No kernel of today lets a file of /proc that a picture needs block. So one that does is mounted over it."""
+        """No kernel of today lets a file of /proc that a snapshot needs block. So one that does is mounted over it."""
         job = self.python_job(WAITS, nproc=2, prefix=lambda place: ["unshare", "--mount"])
         node = job.start(0)
         wait_until("the workers", lambda: node.out().count("ready") == 2)
@@ -121,7 +121,7 @@ class PictureOfWhatHangs(WithHangingFiles):
         wait_until("the worker", lambda: "ready" in node.out())
         node.signal(signal.SIGUSR2)
         wait_until("py-spy is looked for", self.files.asked.is_set)
-        wait_until("the picture", lambda: node.said(r"rank 0: it waits.* \(py-spy is not on the PATH, and the "
+        wait_until("the snapshot", lambda: node.said(r"rank 0: it waits.* \(py-spy is not on the PATH, and the "
                                                     r"interpreter's file system does not answer\)"))
         self.leaves(node)
 

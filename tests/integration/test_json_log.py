@@ -9,7 +9,7 @@ import unittest
 import cluster
 from cluster import ClusterTest, wait_until
 
-NOTE_H = cluster.ROOT / "base/note.h"
+NOTE_H = cluster.ROOT / "base/core/note.h"
 OPERATING = cluster.ROOT / "docs/operating.md"
 
 

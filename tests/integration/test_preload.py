@@ -659,14 +659,14 @@ class Preload(ClusterTest):
         self.open_gate()
         self.assertEqual(0, node.exit_code(), node.err())
 
-    def test_the_picture_of_a_hang_has_the_stacks_of_workers_also_without_py_spy(self):
+    def test_the_snapshot_of_a_hang_has_the_stacks_of_workers_also_without_py_spy(self):
         script = ("import time\ndef wait_for_ever():\n    while True: time.sleep(60)\n"
                   "print('ready', flush=True)\nwait_for_ever()")
         node = self.start(script, "json", nproc=2, python=stack_tools.interpreter(self.folder),
                           environment={"PATH": stack_tools.path_with(self.folder, None)})
         wait_until("the workers", lambda: node.out().count("ready") == 2)
         node.signal(signal.SIGUSR2)
-        wait_until("the picture", lambda: node.said(r"2 ranks \(0-1\): at script.py:3 \(wait_for_ever\)"))
+        wait_until("the snapshot", lambda: node.said(r"2 ranks \(0-1\): at script.py:3 \(wait_for_ever\)"))
         node.signal(signal.SIGTERM)
         self.assertEqual(75, node.exit_code())
 

@@ -32,8 +32,8 @@ LEAST_SECONDS = 120
 USAGE, FAILED = 64, 1
 
 # Where the pure cores are, and the pure parts beside them.
-CORES = ("rendezvous/core/", "rendezvous/gate/frame_guard", "rendezvous/gate/gate_core", "agent/core/", "agent/notice/notice",
-         "agent/host/core/", "base/proc/", "base/ranges")
+CORES = ("rendezvous/core/", "rendezvous/gate/frame_guard", "rendezvous/gate/gate_core", "agent/process/core/", "agent/platform/notice/notice",
+         "agent/host/core/", "base/proc/", "base/wire/ranges")
 
 
 class Problem(Exception):

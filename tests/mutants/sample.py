@@ -26,7 +26,7 @@ import time
 
 import run
 
-CORES = ("rendezvous/core", "agent/core", "agent/host/core")
+CORES = ("rendezvous/core", "agent/process/core", "agent/host/core")
 UNIT_TEST_SECONDS = 60  # each takes less than one; a mutant that exceeds it counts as hung
 # The unit tests of each core and of its parts; the longest matching prefix of a file's path decides. Those that detect
 # most come first: the others are not run once one has failed.
@@ -38,7 +38,7 @@ UNIT_TESTS = {
     "rendezvous/core/root_cause": ["rendezvous_core_test", "coordinator_test"],
     "rendezvous/core/roster": ["rendezvous_core_test", "coordinator_test"],
     "rendezvous/core/states": ["rendezvous_core_test"],
-    "agent/core/": ["agent_core_test"],
+    "agent/process/core/": ["agent_core_test"],
     "agent/host/core/": ["host_core_test"],
 }
 DEFAULT_COUNT = 50

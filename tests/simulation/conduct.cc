@@ -6,9 +6,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "base/duration.h"
 #include "base/exit_codes.h"
-#include "base/ids.h"
+#include "base/text/duration.h"
+#include "base/wire/ids.h"
 #include "tests/simulation/cluster.h"
 
 namespace muster::simulation {

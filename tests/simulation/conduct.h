@@ -21,7 +21,7 @@
 #include <tuple>
 #include <utility>
 
-#include "base/note.h"
+#include "base/core/note.h"
 #include "muster/v1/rendezvous.pb.h"
 #include "tests/simulation/invariants.h"
 #include "tests/simulation/scenario.h"

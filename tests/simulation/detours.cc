@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/exit_codes.h"
-#include "base/ids.h"
+#include "base/wire/ids.h"
 #include "rendezvous/transport/session_error.h"
 #include "tests/simulation/delays.h"
 

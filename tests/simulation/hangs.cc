@@ -5,7 +5,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "base/ids.h"
+#include "base/wire/ids.h"
 #include "rendezvous/core/hang.h"
 #include "tests/simulation/delays.h"
 #include "tests/simulation/endings.h"
@@ -15,7 +15,7 @@ namespace {
 
 constexpr Micros kLookEvery = 100 * kMillisecond;
 constexpr Micros kSlack = 500 * kMillisecond;  // between a sign and the look that finds it, and back
-constexpr Micros kPictureMax = 8 * kSecond;    // kPictureLimit of the real one
+constexpr Micros kSnapshotMax = 8 * kSecond;   // kSnapshotLimit of the real one
 constexpr Micros kReportsTake = 3 * kSecond;   // heartbeats both ways, ticks, and counted gaps
 constexpr int kEnoughToDiffer = 3;             // ranks: of two, either may be the reason
 const char* const kWaits = "all_reduce";
@@ -24,16 +24,16 @@ const char* const kStands = "next";
 Micros Longer(Micros time) { return time + time / 50; }  // tolerance for the drift between any two clocks
 Micros Shorter(Micros time) { return time - time / 50; }
 
-RankPicture Portray(const WorkerProcess& worker) {
-  RankPicture picture;
-  picture.rank = worker.rank;
-  picture.pid = worker.pid;
-  picture.ended = worker.dead;
-  if (worker.dead) return picture;
-  picture.state = worker.frozen > 0 ? 'T' : worker.stuck > 0 ? 'D' : 'S';
+RankSnapshot Portray(const WorkerProcess& worker) {
+  RankSnapshot snapshot;
+  snapshot.rank = worker.rank;
+  snapshot.pid = worker.pid;
+  snapshot.ended = worker.dead;
+  if (worker.dead) return snapshot;
+  snapshot.state = worker.frozen > 0 ? 'T' : worker.stuck > 0 ? 'D' : 'S';
   const char* function = worker.is_reason ? kStands : kWaits;
-  picture.python = {{"MainThread", true, {{function, "train.py", worker.is_reason ? 41 : 88}}}};
-  return picture;
+  snapshot.python = {{"MainThread", true, {{function, "train.py", worker.is_reason ? 41 : 88}}}};
+  return snapshot;
 }
 
 }  // namespace
@@ -115,7 +115,7 @@ void Hangs::BeginHang(const RoundKey& key) {
   round.hangs_since = env_->now();
   for (WorkerProcess* worker : members) worker->hangs = true;
   env_->Note("worker", absl::StrCat("round ", ToString(key), " hangs by rank ", round.reason->rank));
-  const Micros answers = absl::ToInt64Microseconds(rendezvous::kPictureAnswers + host::kHungGrace);
+  const Micros answers = absl::ToInt64Microseconds(rendezvous::kSnapshotAnswers + host::kHungGrace);
   env_->scheduler().After(Longer(scenario_.hangs.timeout + answers) + kReportsTake,
                           [this, key] { CheckEnded(key); });
 }
@@ -140,14 +140,14 @@ void Hangs::CheckEnded(const RoundKey& key) {
                            absl::StrCat("round ", ToString(key), " hangs since ", round.hangs_since, ", unseen"));
 }
 
-void Hangs::TakePicture(HostProcess* host, int first_rank) {
-  const Micros takes = env_->hardships().Skewed(10 * kMillisecond, kPictureMax);
+void Hangs::TakeSnapshot(HostProcess* host, int first_rank) {
+  const Micros takes = env_->hardships().Skewed(10 * kMillisecond, kSnapshotMax);
   execution_->DeliverAfter(takes, host, [host, first_rank] {
-    std::vector<RankPicture> pictures;
+    std::vector<RankSnapshot> snapshots;
     for (const WorkerProcess* worker : host->workers) {
-      if (worker->rank - worker->local_rank == first_rank) pictures.push_back(Portray(*worker));
+      if (worker->rank - worker->local_rank == first_rank) snapshots.push_back(Portray(*worker));
     }
-    host->Feed(&host::HostCore::OnPicture, pictures);
+    host->Feed(&host::HostCore::OnSnapshot, snapshots);
   });
 }
 

@@ -1,5 +1,5 @@
 // Rounds that hang: one of their workers goes no further, and the others wait for it. Their hosts look for signs
-// of life and take pictures here, and end the worker that the coordinator names.
+// of life and take snapshots here, and end the worker that the coordinator names.
 //
 // 11. Nobody is accused of a hang unless his round was silent for as long as --hang-timeout says. A hang that
 //     nothing disturbs is ended in time, and by the worker that is its reason. (The numbers continue the list in
@@ -24,7 +24,7 @@ class Hangs {
         checks_(checks) {}
 
   void Look(HostProcess* host);  // on each tick
-  void TakePicture(HostProcess* host, int first_rank);
+  void TakeSnapshot(HostProcess* host, int first_rank);
   void EndWorker(HostProcess* host, int local_rank);
 
   void OnDirectiveSent(const v1::Directive& directive);

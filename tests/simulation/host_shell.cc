@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
-#include "base/check.h"
+#include "base/core/check.h"
 #include "tests/simulation/delays.h"
 #include "tests/simulation/node_config.h"
 
@@ -80,8 +80,8 @@ void HostShell::CarryOut(HostProcess* host, const host::Effect& effect) {
     sweeps_->Signal(host, e->signal);
   } else if (const auto* e = std::get_if<host::StopWorkers>(&effect)) {
     sweeps_->Signal(host, e->signal);
-  } else if (const auto* e = std::get_if<host::TakePicture>(&effect)) {
-    hangs_->TakePicture(host, e->first_rank);
+  } else if (const auto* e = std::get_if<host::TakeSnapshot>(&effect)) {
+    hangs_->TakeSnapshot(host, e->first_rank);
   } else if (const auto* e = std::get_if<host::EndHungWorker>(&effect)) {
     hangs_->EndWorker(host, e->local_rank);
   } else if (std::holds_alternative<host::Sweep>(effect)) {

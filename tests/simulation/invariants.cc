@@ -6,8 +6,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/exit_codes.h"
-#include "base/ids.h"
-#include "base/ranges.h"
+#include "base/wire/ids.h"
+#include "base/wire/ranges.h"
 #include "rendezvous/core/admission.h"
 #include "tests/simulation/cluster.h"
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "base/ids.h"
+#include "base/wire/ids.h"
 #include "tests/simulation/cluster.h"
 #include "tests/simulation/invariants.h"
 

@@ -7,7 +7,7 @@
 #include <csignal>
 #include <memory>
 
-#include "base/ranges.h"
+#include "base/wire/ranges.h"
 #include "tests/simulation/cluster.h"
 
 namespace muster::simulation {

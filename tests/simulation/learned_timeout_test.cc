@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "agent/host/core/idle_clock.h"
-#include "base/picture/warm_up.h"
+#include "base/stacks/warm_up.h"
 #include "rendezvous/core/hang.h"
 #include "rendezvous/core/stall.h"
 

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/exit_codes.h"
-#include "base/ids.h"
+#include "base/wire/ids.h"
 #include "tests/simulation/delays.h"
 #include "tests/simulation/node_config.h"
 

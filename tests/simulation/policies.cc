@@ -7,7 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/exit_codes.h"
-#include "base/ids.h"
+#include "base/wire/ids.h"
 #include "tests/simulation/cluster.h"
 #include "tests/simulation/invariants.h"
 

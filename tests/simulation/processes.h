@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "agent/core/agent_core.h"
 #include "agent/host/core/host_core.h"
+#include "agent/process/core/agent_core.h"
 #include "rendezvous/core/coordinator.h"
 #include "rendezvous/core/port_retry.h"
 #include "tests/simulation/invariants.h"

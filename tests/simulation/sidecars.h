@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "agent/core/sidecar_core.h"
-#include "base/driver.h"
+#include "agent/process/core/sidecar_core.h"
+#include "base/core/driver.h"
 #include "tests/simulation/deaths.h"
 
 namespace muster::simulation {

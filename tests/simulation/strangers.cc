@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "base/ids.h"
-#include "base/ranges.h"
+#include "base/wire/ids.h"
+#include "base/wire/ranges.h"
 
 namespace muster::simulation {
 namespace {

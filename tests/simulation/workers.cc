@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/check.h"
+#include "base/core/check.h"
 #include "base/exit_codes.h"
-#include "base/ids.h"
+#include "base/wire/ids.h"
 #include "tests/simulation/delays.h"
 #include "tests/simulation/endings.h"
 

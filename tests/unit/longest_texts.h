@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/ranges.h"
+#include "base/wire/ranges.h"
 
 namespace muster {
 

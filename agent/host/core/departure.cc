@@ -6,9 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "agent/host/core/host_exit.h"
 #include "agent/host/core/ladder.h"
-#include "base/duration.h"
 #include "base/exit_codes.h"
-#include "base/signal_name.h"
+#include "base/text/duration.h"
+#include "base/text/signal_name.h"
 
 namespace muster::host {
 namespace {

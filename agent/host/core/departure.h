@@ -9,8 +9,8 @@
 
 #include "agent/host/core/effects.h"
 #include "agent/host/core/host_options.h"
-#include "base/one_signal.h"
-#include "base/time.h"
+#include "base/core/one_signal.h"
+#include "base/core/time.h"
 #include "muster/v1/host.pb.h"
 
 namespace muster::host {

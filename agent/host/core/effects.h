@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "agent/host/core/restart_history.h"
-#include "base/note.h"
-#include "base/time.h"
+#include "base/core/note.h"
+#include "base/core/time.h"
 #include "muster/v1/host.pb.h"
 
 namespace muster::host {
@@ -71,12 +71,12 @@ struct EndHungWorker {
   int local_rank = 0;
   std::string why;
 };
-// Takes a picture of this node's workers (base/picture). Answer: OnPicture.
-struct TakePicture {
+// Takes a stacks of this node's workers (base/stacks). Answer: OnSnapshot.
+struct TakeSnapshot {
   int first_rank = 0;  // global rank of worker 0
 };
-// Writes the whole of a picture into the attempt's folder, if there is one.
-struct KeepPicture {
+// Writes the whole of a snapshot into the attempt's folder, if there is one.
+struct KeepSnapshot {
   std::string text;
 };
 // Sends SIGKILL to all worker groups and to all orphans that became children of the host. Answer: OnSwept.
@@ -134,7 +134,7 @@ struct HurryFinish {
 };
 using Effect = std::variant<StartAgent, KillAgent, SendStatus, SpawnWorkers, StartPreloader, ReadLearned,
                             KeepLearned, StopPreloader, SignalWorkers, StopWorkers, SignalRest, ForwardSignal,
-                            EndHungWorker, TakePicture, KeepPicture, Sweep, GatherRoundOutput, GatherCheckOutput,
+                            EndHungWorker, TakeSnapshot, KeepSnapshot, Sweep, GatherRoundOutput, GatherCheckOutput,
                             SetKernelTimer, RenewOffer, StartCheck, AskGpus, StopSelf, Finish, HurryFinish, Note>;
 using Effects = std::vector<Effect>;
 

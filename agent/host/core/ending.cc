@@ -1,7 +1,7 @@
 #include "agent/host/core/ending.h"
 
 #include "absl/strings/str_cat.h"
-#include "base/signal_name.h"
+#include "base/text/signal_name.h"
 
 namespace muster::host {
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "base/time.h"
+#include "base/core/time.h"
 
 namespace muster::host {
 

@@ -17,7 +17,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/time.h"
+#include "base/core/time.h"
 
 namespace muster::host {
 

@@ -7,8 +7,8 @@
 #include "agent/host/core/ladder.h"
 #include "agent/host/core/report.h"
 #include "base/exit_codes.h"
-#include "base/ids.h"
-#include "base/text.h"
+#include "base/text/text.h"
+#include "base/wire/ids.h"
 
 namespace muster::host {
 namespace {

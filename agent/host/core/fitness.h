@@ -16,7 +16,7 @@
 #include "agent/host/core/ending.h"
 #include "agent/host/core/gpu_release.h"
 #include "agent/host/core/host_options.h"
-#include "base/time.h"
+#include "base/core/time.h"
 #include "muster/v1/host.pb.h"
 
 namespace muster::host {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace muster::host {
 namespace {

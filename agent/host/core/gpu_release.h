@@ -8,7 +8,7 @@
 #include <string>
 
 #include "agent/host/core/effects.h"
-#include "base/time.h"
+#include "base/core/time.h"
 
 namespace muster::host {
 

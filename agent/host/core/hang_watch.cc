@@ -5,13 +5,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/duration.h"
-#include "base/ids.h"
-#include "base/note.h"
-#include "base/picture/picture_message.h"
-#include "base/picture/picture_text.h"
-#include "base/picture/warm_up.h"
-#include "base/text.h"
+#include "base/core/note.h"
+#include "base/stacks/snapshot_message.h"
+#include "base/stacks/snapshot_text.h"
+#include "base/stacks/warm_up.h"
+#include "base/text/duration.h"
+#include "base/text/text.h"
+#include "base/wire/ids.h"
 
 namespace muster::host {
 
@@ -22,14 +22,14 @@ void HangWatch::BeginRound(BootTime now, const v1::Round& round, int workers) {
   first_rank_ = round.first_rank();
   sentence_.reset();
   due_.reset();
-  signs_since_asked_ = signs_in_picture_ = false;
+  signs_since_asked_ = signs_in_snapshot_ = false;
   stragglers_.clear();
   if (timeout_ms_ != 0) clock_.BeginRound(now, workers);
 }
 
 void HangWatch::EndRound() {
   clock_.EndRound();
-  picture_.Clear();
+  snapshot_.Clear();
 }
 
 void HangWatch::OnTick(BootTime now, Effects* out) {
@@ -47,7 +47,7 @@ void HangWatch::OnTick(BootTime now, Effects* out) {
 void HangWatch::OnSigns(const std::set<int>& local_ranks) {
   if (local_ranks.empty()) return;
   if (is_taken_) {
-    signs_in_picture_ = true;
+    signs_in_snapshot_ = true;
     return;
   }
   clock_.OnSigns(local_ranks);
@@ -73,18 +73,18 @@ void HangWatch::AskedBySignal(Effects* out) {
 
 void HangWatch::Take(Effects* out) {
   if (std::exchange(is_taken_, true)) return;
-  out->push_back(TakePicture{first_rank_});
+  out->push_back(TakeSnapshot{first_rank_});
 }
 
 void HangWatch::OnDirective(BootTime now, const v1::HostDirective& directive, bool is_stopping, Effects* out) {
   learned_ = std::max(learned_, absl::Milliseconds(directive.learned_silence_ms()));
-  const bool is_new = std::exchange(asked_, directive.picture()) != asked_ && asked_ != 0;
-  if (is_new) signs_since_asked_ = signs_in_picture_ = false;
-  if (asked_ != picture_.number()) picture_.Clear();
-  if (asked_ != picture_.number()) Take(out);
+  const bool is_new = std::exchange(asked_, directive.snapshot()) != asked_ && asked_ != 0;
+  if (is_new) signs_since_asked_ = signs_in_snapshot_ = false;
+  if (asked_ != snapshot_.number()) snapshot_.Clear();
+  if (asked_ != snapshot_.number()) Take(out);
   const bool is_for_us = directive.has_hang() && Same(directive.hang().round(), round_);
   if (!is_for_us || is_stopping || signs_since_asked_ || sentence_) return due_.reset();
-  if (!due_) due_ = signs_in_picture_ ? now + kSecondThought : now;
+  if (!due_) due_ = signs_in_snapshot_ ? now + kSecondThought : now;
   if (now >= *due_) EndHung(directive.hang(), out);
 }
 
@@ -97,20 +97,20 @@ void HangWatch::EndHung(const v1::Hang& hang, Effects* out) {
   out->push_back(EndHungWorker{*ended, hang.why()});
 }
 
-bool HangWatch::OnPicture(std::vector<RankPicture> ranks, Effects* out) {
+bool HangWatch::OnSnapshot(std::vector<RankSnapshot> ranks, Effects* out) {
   is_taken_ = false;
-  for (RankPicture& rank : ranks) {
+  for (RankSnapshot& rank : ranks) {
     rank.idle = clock_.Of(rank.rank - first_rank_);
     rank.silent_so_far = clock_.IsSilentSoFar(rank.rank - first_rank_);
   }
   if (std::exchange(by_signal_, false)) {
-    Say(Severity::kInfo, "picture of this node's workers:", out, {.event = events::kPicture});
-    for (const std::string& line : PictureLines(ranks))
-      Say(Severity::kInfo, line, out, {.event = events::kPicture});
+    Say(Severity::kInfo, "stacks of this node's workers:", out, {.event = events::kStacks});
+    for (const std::string& line : SnapshotLines(ranks))
+      Say(Severity::kInfo, line, out, {.event = events::kStacks});
   }
-  out->push_back(KeepPicture{PictureText(ranks)});
+  out->push_back(KeepSnapshot{SnapshotText(ranks)});
   if (asked_ == 0) return false;
-  picture_ = ToMessage(asked_, first_rank_, ranks);
+  snapshot_ = ToMessage(asked_, first_rank_, ranks);
   return true;
 }
 
@@ -118,7 +118,7 @@ void HangWatch::Describe(v1::HostStatus* status) const {
   if (const auto quiet = clock_.Silence()) status->set_quiet_ms(absl::ToInt64Milliseconds(*quiet));
   status->set_signs(clock_.signs());
   status->set_learned_silence_ms(absl::ToInt64Milliseconds(learned_));
-  if (picture_.number() != 0) *status->mutable_picture() = picture_;
+  if (snapshot_.number() != 0) *status->mutable_snapshot() = snapshot_;
 }
 
 }  // namespace muster::host

@@ -1,4 +1,4 @@
-// What a host does about hangs: it counts for how long its workers show no sign of life, takes the pictures of
+// What a host does about hangs: it counts for how long its workers show no sign of life, takes the snapshots of
 // them that the coordinator or a SIGUSR2 asks for, and ends the worker that the coordinator names. Pure.
 #pragma once
 
@@ -10,13 +10,13 @@
 #include "agent/host/core/effects.h"
 #include "agent/host/core/ending.h"
 #include "agent/host/core/idle_clock.h"
-#include "base/picture/rank_picture.h"
+#include "base/stacks/rank_snapshot.h"
 #include "muster/v1/host.pb.h"
 
 namespace muster::host {
 
-// A sentence is carried out so much later if a sign came while the picture was taken. The flight recorders of NCCL
-// answer with a line of output, which is no sign, but no other one can be told from it.
+// A sentence is carried out so much later if a sign came while the snapshot was taken. The flight recorders of
+// NCCL answer with a line of output, which is no sign, but no other one can be told from it.
 inline constexpr absl::Duration kSecondThought = absl::Seconds(8);
 
 class HangWatch {
@@ -36,8 +36,8 @@ class HangWatch {
   void AskedBySignal(Effects* out);
   // is_stopping: muster ends the workers of the round already.
   void OnDirective(BootTime now, const v1::HostDirective& directive, bool is_stopping, Effects* out);
-  // Answer to TakePicture. Returns whether the agent must hear of it.
-  bool OnPicture(std::vector<RankPicture> ranks, Effects* out);
+  // Answer to TakeSnapshot. Returns whether the agent must hear of it.
+  bool OnSnapshot(std::vector<RankSnapshot> ranks, Effects* out);
 
   void Describe(v1::HostStatus* status) const;
 
@@ -56,13 +56,13 @@ class HangWatch {
   v1::RoundId round_;
   int first_rank_ = 0;
   std::set<int> stragglers_;          // local ranks of which it was said in this round
-  bool is_taken_ = false;             // an answer to TakePicture is awaited
+  bool is_taken_ = false;             // an answer to TakeSnapshot is awaited
   bool by_signal_ = false;            // it is for the log of this node
   uint64_t asked_ = 0;                // the coordinator's number; 0: it asks nothing
-  bool signs_since_asked_ = false;    // after the picture: then nothing hangs any more
-  bool signs_in_picture_ = false;     // while it was taken
+  bool signs_since_asked_ = false;    // after the snapshot: then nothing hangs any more
+  bool signs_in_snapshot_ = false;    // while it was taken
   std::optional<BootTime> due_;       // when the sentence will be carried out; nullopt: none is put off
-  v1::NodePicture picture_;           // the answer to that number, once it is there
+  v1::NodeSnapshot snapshot_;         // the answer to that number, once it is there
   std::optional<Sentence> sentence_;  // carried out in this round
   absl::Duration learned_ = absl::ZeroDuration();  // the longest silence that ended by itself, as coordinators say
 };

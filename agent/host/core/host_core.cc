@@ -5,11 +5,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/core/note.h"
 #include "base/exit_codes.h"
-#include "base/ids.h"
-#include "base/note.h"
-#include "base/signal_name.h"
-#include "base/takeover.h"
+#include "base/text/signal_name.h"
+#include "base/wire/ids.h"
+#include "base/wire/takeover.h"
 
 namespace muster::host {
 namespace {
@@ -447,10 +447,9 @@ void HostCore::OnForwarded(BootTime, int signal, int processes, Effects* out) {
   if (processes > 0) {
     return Say(
         Severity::kInfo,
-        absl::StrCat(
-            DescribeSignal(signal), " was forwarded to ", processes,
-            processes == 1 ? " worker process that handles it" : " worker processes that handle it",
-            signal == SIGUSR2 ? "; no picture of the workers is taken (py-spy dump --pid PID shows one)" : ""),
+        absl::StrCat(DescribeSignal(signal), " was forwarded to ", processes,
+                     processes == 1 ? " worker process that handles it" : " worker processes that handle it",
+                     signal == SIGUSR2 ? "; no stacks are taken (py-spy dump --pid PID shows one)" : ""),
         out);
   }
   if (signal != SIGUSR2) {
@@ -460,8 +459,8 @@ void HostCore::OnForwarded(BootTime, int signal, int processes, Effects* out) {
   hang_watch_.AskedBySignal(out);
 }
 
-void HostCore::OnPicture(BootTime, const std::vector<RankPicture>& ranks, Effects* out) {
-  if (!finished_ && hang_watch_.OnPicture(ranks, out)) SendStatus(out);
+void HostCore::OnSnapshot(BootTime, const std::vector<RankSnapshot>& ranks, Effects* out) {
+  if (!finished_ && hang_watch_.OnSnapshot(ranks, out)) SendStatus(out);
 }
 
 void HostCore::OnSigns(BootTime, const std::set<int>& local_ranks, Effects*) { hang_watch_.OnSigns(local_ranks); }

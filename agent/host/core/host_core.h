@@ -29,8 +29,8 @@
 #include "agent/host/core/preload.h"
 #include "agent/host/core/restart_history.h"
 #include "agent/host/core/step_rates.h"
-#include "base/driver.h"
-#include "base/time.h"
+#include "base/core/driver.h"
+#include "base/core/time.h"
 #include "muster/v1/host.pb.h"
 
 namespace muster::host {
@@ -97,10 +97,10 @@ class HostCore {
   // HostOptions::leave_signals turns any of these into leave. SIGCONT continues the workers. After Finish:
   // HurryFinish, if the signal means leave or cancel.
   void OnSignal(BootTime now, int signal, Effects* out);
-  // Answer to ForwardSignal: so many worker processes handle that signal. If none does, SIGUSR2 asks for a picture
-  // of the workers.
+  // Answer to ForwardSignal: so many worker processes handle that signal. If none does, SIGUSR2 asks for a
+  // snapshot of the workers.
   void OnForwarded(BootTime now, int signal, int processes, Effects* out);
-  void OnPicture(BootTime now, const std::vector<RankPicture>& ranks, Effects* out);  // answer to TakePicture
+  void OnSnapshot(BootTime now, const std::vector<RankSnapshot>& ranks, Effects* out);  // answer to TakeSnapshot
   // Workers that have shown a sign of life, by local rank. Looked for about once a second.
   void OnSigns(BootTime now, const std::set<int>& local_ranks, Effects* out);
   void OnSteps(BootTime now, const std::vector<StepSeen>& seen, Effects* out);  // found by the same looks

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "agent/host/core/effects.h"
-#include "base/time.h"
+#include "base/core/time.h"
 #include "muster/v1/host.pb.h"
 
 namespace muster::host {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "base/picture/warm_up.h"
+#include "base/stacks/warm_up.h"
 
 namespace muster::host {
 

@@ -10,7 +10,7 @@
 #include <set>
 #include <vector>
 
-#include "base/time.h"
+#include "base/core/time.h"
 
 namespace muster::host {
 
@@ -18,7 +18,7 @@ inline constexpr absl::Duration kMaxCountedGap = absl::Seconds(2);  // between t
 
 class IdleClock {
  public:
-  // window: of warmth (base/picture/warm_up.h).
+  // window: of warmth (base/stacks/warm_up.h).
   explicit IdleClock(absl::Duration window) : window_(window) {}
 
   void BeginRound(BootTime now, int workers);  // they have just shown a sign

@@ -3,7 +3,7 @@
 // cancelled. Its grace period can be shortened; only the node's departure may lengthen it (LocalRound).
 #pragma once
 
-#include "base/time.h"
+#include "base/core/time.h"
 
 namespace muster::host {
 

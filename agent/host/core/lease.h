@@ -9,7 +9,7 @@
 #include <string>
 
 #include "agent/host/core/effects.h"
-#include "base/time.h"
+#include "base/core/time.h"
 #include "muster/v1/host.pb.h"
 
 namespace muster::host {

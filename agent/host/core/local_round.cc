@@ -4,15 +4,15 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/duration.h"
 #include "base/exit_codes.h"
-#include "base/ids.h"
-#include "base/signal_name.h"
+#include "base/text/duration.h"
+#include "base/text/signal_name.h"
+#include "base/wire/ids.h"
 
 namespace muster::host {
 namespace {
 
-constexpr int64_t kNeverStarted = 0;  // in place of a pid: see base/failure.h
+constexpr int64_t kNeverStarted = 0;  // in place of a pid: see base/wire/failure.h
 
 std::string Workers(int count) { return absl::StrCat(count, count == 1 ? " worker" : " workers"); }
 

@@ -18,7 +18,7 @@
 #include "agent/host/core/ladder.h"
 #include "agent/host/core/round_failures.h"
 #include "agent/host/core/worker_table.h"
-#include "base/time.h"
+#include "base/core/time.h"
 #include "muster/v1/host.pb.h"
 
 namespace muster::host {

@@ -83,7 +83,8 @@ struct ReportPlan {
   std::vector<StreamFile> outer_streams = {};
   std::string stream_mark = {};  // put before a report that goes to a stream, for the reader of that stream
   std::string report_file = {};  // --report: JSON; $node_rank and $hostname are expanded; empty: none
-  std::string result_file = {};  // for the sidecar of the host with this id (base/sidecar.h); empty: there is none
+  std::string result_file =
+      {};  // for the sidecar of the host with this id (base/wire/sidecar.h); empty: there is none
   std::string host_id = {};
   std::string pod = {};         // PodHere(), for the same
   std::string error_file = {};  // muster's own TORCHELASTIC_ERROR_FILE: root cause in torch's format; empty: none

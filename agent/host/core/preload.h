@@ -15,7 +15,7 @@
 
 #include "agent/host/core/effects.h"
 #include "agent/host/core/host_options.h"
-#include "base/time.h"
+#include "base/core/time.h"
 
 namespace muster::host {
 

@@ -11,11 +11,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "base/failure.h"
-#include "base/ids.h"
-#include "base/sidecar.h"
-#include "base/signal_name.h"
-#include "base/text.h"
+#include "base/text/signal_name.h"
+#include "base/text/text.h"
+#include "base/wire/failure.h"
+#include "base/wire/ids.h"
+#include "base/wire/sidecar.h"
 
 namespace muster::host {
 namespace {

@@ -64,7 +64,7 @@ ReportInBrief BriefReport(const JobEnd& end, const std::string& report_file);
 enum class JsonLayout { kIndented, kOneLine };
 std::string ReportJson(const JobEnd& end, JsonLayout layout = JsonLayout::kIndented);
 
-// For the sidecar of this host: base/sidecar.h.
+// For the sidecar of this host: base/wire/sidecar.h.
 std::string ResultJson(const std::string& host_id, const std::string& pod, int exit_code);
 
 // The root cause in the format that torch's agent writes to its own TORCHELASTIC_ERROR_FILE; empty if no failed

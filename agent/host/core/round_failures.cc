@@ -5,10 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "agent/host/core/keyboard_hint.h"
-#include "base/exception_text.h"
-#include "base/failure.h"
-#include "base/other_failures.h"
-#include "base/text.h"
+#include "base/text/exception_text.h"
+#include "base/text/text.h"
+#include "base/wire/failure.h"
+#include "base/wire/other_failures.h"
 
 namespace muster::host {
 namespace {

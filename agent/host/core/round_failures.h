@@ -1,10 +1,10 @@
 // Which worker made this node's round fail, among all workers of the node that failed in it.
 //
-// The first failure is the cause, unless it is an echo (base/failure.h): then its own cause has kEchoPatience to
-// end, too. A worker whose end is reported after the stop replaces the cause if it had ended before, or if what it
-// wrote shows that it failed earlier: its peers may fail because of it faster than it ends. All others are listed
-// as failures after muster's own signal, also where no worker of this node is the cause. A worker that had created
-// its done file has not failed, however it ends; one that muster has ended because the job hung has. Pure.
+// The first failure is the cause, unless it is an echo (base/wire/failure.h): then its own cause has kEchoPatience
+// to end, too. A worker whose end is reported after the stop replaces the cause if it had ended before, or if what
+// it wrote shows that it failed earlier: its peers may fail because of it faster than it ends. All others are
+// listed as failures after muster's own signal, also where no worker of this node is the cause. A worker that had
+// created its done file has not failed, however it ends; one that muster has ended because the job hung has. Pure.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 #include "agent/host/core/effects.h"
 #include "agent/host/core/ending.h"
-#include "base/time.h"
+#include "base/core/time.h"
 #include "muster/v1/host.pb.h"
 
 namespace muster::host {

@@ -7,8 +7,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
-#include "base/ranges.h"
-#include "base/status_macros.h"
+#include "base/core/status_macros.h"
+#include "base/wire/ranges.h"
 
 namespace muster::host {
 namespace {

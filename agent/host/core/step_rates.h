@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/time.h"
+#include "base/core/time.h"
 
 namespace muster::host {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/time.h"
+#include "base/core/time.h"
 #include "muster/v1/host.pb.h"
 
 namespace muster::host {

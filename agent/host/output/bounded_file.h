@@ -17,8 +17,8 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "base/core/time.h"
 #include "base/io/owned_fd.h"
-#include "base/time.h"
 
 namespace muster::host {
 

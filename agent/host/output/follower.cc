@@ -15,12 +15,12 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
-#include "base/check.h"
 #include "base/console/log.h"
+#include "base/core/check.h"
+#include "base/core/status_macros.h"
 #include "base/io/event_loop.h"
-#include "base/mutex.h"
-#include "base/status_macros.h"
-#include "base/thread.h"
+#include "base/io/mutex.h"
+#include "base/io/thread.h"
 
 namespace muster::host {
 namespace {

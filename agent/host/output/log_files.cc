@@ -9,9 +9,9 @@
 #include <system_error>
 #include <utility>
 
+#include "base/core/status_macros.h"
 #include "base/io/temporary_folder.h"
 #include "base/io/whole_file.h"
-#include "base/status_macros.h"
 
 namespace muster::host {
 namespace {

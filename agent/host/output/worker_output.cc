@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "base/console/log.h"
+#include "base/core/status_macros.h"
 #include "base/io/bounded_call.h"
 #include "base/io/pipe.h"
-#include "base/status_macros.h"
 
 namespace muster::host {
 namespace {
@@ -232,7 +232,7 @@ std::shared_ptr<OutputTail> WorkerOutput::ErrorTail(int local_rank) const {
   return tails_[static_cast<size_t>(local_rank)][1];
 }
 
-std::string WorkerOutput::PicturePath() const { return attempt_.empty() ? "" : attempt_ + "/picture.txt"; }
+std::string WorkerOutput::SnapshotPath() const { return attempt_.empty() ? "" : attempt_ + "/stacks.txt"; }
 
 std::string WorkerOutput::FileOf(int local_rank, size_t stream) const {
   const Sink sink = SinkOf(plan_, local_rank, kStreams[stream], /*files=*/!attempt_.empty());

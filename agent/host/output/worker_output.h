@@ -58,7 +58,7 @@ class WorkerOutput {
   // The worker's folder in this round's attempt, also for its error.json; empty: none.
   std::string AttemptFolder(int local_rank) const;
   std::string Folder() const { return attempt_; }  // of this attempt; empty: there is none
-  std::string PicturePath() const;  // where pictures of this attempt's workers are kept; empty: nowhere
+  std::string SnapshotPath() const;  // where snapshots of this attempt's workers are kept; empty: nowhere
   // The file that the worker's standard error goes to; empty: none.
   std::string ErrorOutput(int local_rank) const;
   // After Spawned: the last lines of the worker's standard error, if it goes through a pipe; else nullptr.

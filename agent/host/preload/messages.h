@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/time.h"
+#include "base/core/time.h"
 
 namespace muster::host {
 

@@ -16,11 +16,11 @@
 #include "agent/host/preload/bootstrap.h"
 #include "agent/host/preload/messages.h"
 #include "agent/host/process/exec_stage.h"
+#include "base/core/status_macros.h"
 #include "base/io/memory_file.h"
 #include "base/io/own_namespace.h"
 #include "base/io/pipe.h"
-#include "base/status_macros.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace muster::host {
 namespace {

@@ -13,11 +13,11 @@
 #include <utility>
 
 #include "agent/host/process/exec_stage.h"
-#include "base/check.h"
+#include "base/core/check.h"
+#include "base/core/status_macros.h"
 #include "base/exit_codes.h"
 #include "base/io/pipe.h"
-#include "base/status_macros.h"
-#include "base/thread.h"
+#include "base/io/thread.h"
 
 namespace muster::host {
 namespace {

@@ -9,9 +9,9 @@
 #include <cerrno>
 #include <utility>
 
-#include "base/check.h"
+#include "base/core/check.h"
+#include "base/core/status_macros.h"
 #include "base/proc/proc_scan.h"
-#include "base/status_macros.h"
 
 namespace muster::host {
 namespace {

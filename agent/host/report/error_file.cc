@@ -14,12 +14,12 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "agent/host/core/host_core.h"
+#include "base/core/status_macros.h"
 #include "base/io/bounded_call.h"
 #include "base/io/temporary_folder.h"
-#include "base/status_macros.h"
-#include "base/text.h"
-#include "base/thread.h"
-#include "base/utf8.h"
+#include "base/io/thread.h"
+#include "base/text/text.h"
+#include "base/text/utf8.h"
 
 namespace muster::host {
 namespace {

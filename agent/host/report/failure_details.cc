@@ -6,8 +6,8 @@
 
 #include "base/io/bounded_call.h"
 #include "base/io/event_loop.h"
-#include "base/text.h"
-#include "base/utf8.h"
+#include "base/text/text.h"
+#include "base/text/utf8.h"
 
 namespace muster::host {
 namespace {

@@ -14,11 +14,11 @@
 #include "absl/strings/str_cat.h"
 #include "base/console/line_assembler.h"
 #include "base/console/log.h"
+#include "base/core/status_macros.h"
 #include "base/io/bounded_call.h"
+#include "base/io/mutex.h"
+#include "base/io/thread.h"
 #include "base/io/whole_file.h"
-#include "base/mutex.h"
-#include "base/status_macros.h"
-#include "base/thread.h"
 
 namespace muster::host {
 namespace {

@@ -9,9 +9,9 @@
 #include "absl/strings/match.h"
 #include "agent/host/watch/file_mark.h"
 #include "base/console/log.h"
-#include "base/mutex.h"
+#include "base/io/mutex.h"
+#include "base/io/thread.h"
 #include "base/proc/proc_scan.h"
-#include "base/thread.h"
 
 namespace muster::host {
 namespace {

@@ -13,12 +13,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/console/log.h"
+#include "base/core/status_macros.h"
 #include "base/io/bounded_call.h"
 #include "base/io/owned_fd.h"
 #include "base/io/temporary_folder.h"
 #include "base/proc/proc_scan.h"
-#include "base/status_macros.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 
 namespace muster::host {
 namespace {

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "agent/host/core/worker_environment.h"
+#include "base/core/time.h"
 #include "base/io/temporary_folder.h"
-#include "base/time.h"
 
 namespace muster::host {
 

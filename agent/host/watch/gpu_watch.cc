@@ -11,9 +11,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/core/status_macros.h"
 #include "base/io/pipe.h"
 #include "base/proc/proc_scan.h"
-#include "base/status_macros.h"
 
 namespace muster::host {
 namespace {

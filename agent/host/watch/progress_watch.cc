@@ -13,8 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "agent/host/watch/file_mark.h"
 #include "base/console/log.h"
-#include "base/mutex.h"
-#include "base/thread.h"
+#include "base/io/mutex.h"
+#include "base/io/thread.h"
 
 namespace muster::host {
 namespace {

@@ -13,10 +13,10 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/core/status_macros.h"
 #include "base/io/memory_file.h"
-#include "base/picture/faulthandler.h"
 #include "base/proc/proc_scan.h"
-#include "base/status_macros.h"
+#include "base/stacks/faulthandler.h"
 
 namespace muster::host {
 namespace {

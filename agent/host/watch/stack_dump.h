@@ -19,9 +19,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/core/time.h"
 #include "base/io/owned_fd.h"
-#include "base/picture/rank_picture.h"
-#include "base/time.h"
+#include "base/stacks/rank_snapshot.h"
 
 namespace muster::host {
 

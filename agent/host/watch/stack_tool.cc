@@ -12,12 +12,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/core/status_macros.h"
 #include "base/exit_codes.h"
 #include "base/io/pipe.h"
-#include "base/picture/py_spy.h"
-#include "base/status_macros.h"
-#include "base/text.h"
-#include "base/utf8.h"
+#include "base/stacks/py_spy.h"
+#include "base/text/text.h"
+#include "base/text/utf8.h"
 
 namespace muster::host {
 namespace {

@@ -16,7 +16,7 @@
 #include "agent/host/process/spawner.h"
 #include "base/io/event_loop.h"
 #include "base/io/owned_fd.h"
-#include "base/picture/rank_picture.h"
+#include "base/stacks/rank_snapshot.h"
 
 namespace muster::host {
 

@@ -1,11 +1,11 @@
 // Basic types: the order of ids, and durations in the form that people write.
 #include <gtest/gtest.h>
 
-#include "base/duration.h"
-#include "base/ids.h"
-#include "base/status_macros.h"
-#include "base/text.h"
-#include "base/waiting_line.h"
+#include "base/core/status_macros.h"
+#include "base/core/waiting_line.h"
+#include "base/text/duration.h"
+#include "base/text/text.h"
+#include "base/wire/ids.h"
 
 namespace muster {
 namespace {

@@ -15,7 +15,7 @@
 #include "agent/host/agent_child.h"
 #include "agent/host/agent_door.h"
 #include "base/io/unix_socket.h"
-#include "base/sidecar.h"
+#include "base/wire/sidecar.h"
 #include "tests/unit/agent/host/host_shell_support.h"
 
 namespace muster::host {

@@ -16,7 +16,7 @@
 
 #include "base/crypto/sidecar_proof.h"
 #include "base/io/unix_socket.h"
-#include "base/sidecar.h"
+#include "base/wire/sidecar.h"
 
 namespace muster::host {
 namespace {

@@ -35,7 +35,7 @@
 #include "base/io/frame_exchange.h"
 #include "base/io/unix_socket.h"
 #include "base/proc/dead_hosts.h"
-#include "base/sidecar.h"
+#include "base/wire/sidecar.h"
 #include "muster/v1/host.pb.h"
 #include "tests/unit/agent/host/host_shell_support.h"
 

@@ -11,7 +11,7 @@
 #include <functional>
 
 #include "absl/time/clock.h"
-#include "base/check.h"
+#include "base/core/check.h"
 
 namespace muster {
 namespace {

@@ -7,7 +7,7 @@
 #include <map>
 #include <string>
 
-#include "base/sidecar.h"
+#include "base/wire/sidecar.h"
 
 namespace muster::cli {
 namespace {

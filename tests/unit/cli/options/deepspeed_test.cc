@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/status_macros.h"
-#include "tests/unit/agent/discovery/fixtures.h"
+#include "base/core/status_macros.h"
+#include "tests/unit/agent/platform/discovery/fixtures.h"
 
 namespace muster::cli {
 namespace {

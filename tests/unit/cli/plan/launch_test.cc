@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_join.h"
-#include "base/status_macros.h"
+#include "base/core/status_macros.h"
 #include "cli/env/env_report.h"
 #include "tests/unit/cli/plan/plan_fixture.h"
 

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/status_macros.h"
+#include "base/core/status_macros.h"
 #include "cli/options/exit_codes.h"
 #include "cli/options/option_table.h"
 

@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "agent/discovery/vertex.h"
-#include "base/status_macros.h"
+#include "agent/platform/discovery/vertex.h"
+#include "base/core/status_macros.h"
 #include "cli/commands/commands.h"
 #include "cli/plan/line_prefix.h"
 #include "cli/plan/local_output.h"

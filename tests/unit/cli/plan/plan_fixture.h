@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/discovery/discover.h"
+#include "agent/platform/discovery/discover.h"
 #include "cli/plan/run_plan.h"
 
 namespace muster::cli {

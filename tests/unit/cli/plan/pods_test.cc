@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/status_macros.h"
+#include "base/core/status_macros.h"
 #include "cli/env/env_report.h"
 #include "cli/options/exit_codes.h"
 #include "tests/unit/cli/plan/plan_fixture.h"

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
-#include "base/status_macros.h"
+#include "base/core/status_macros.h"
 #include "cli/options/exit_codes.h"
 #include "tests/unit/cli/plan/plan_fixture.h"
 

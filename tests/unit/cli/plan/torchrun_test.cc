@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <fstream>
 
-#include "base/status_macros.h"
+#include "base/core/status_macros.h"
 #include "cli/commands/completion.h"
 #include "cli/options/known_launchers.h"
 #include "cli/options/output_values.h"

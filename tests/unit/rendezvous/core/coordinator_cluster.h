@@ -10,8 +10,8 @@
 #include <variant>
 #include <vector>
 
-#include "base/ids.h"
-#include "base/ranges.h"
+#include "base/wire/ids.h"
+#include "base/wire/ranges.h"
 #include "rendezvous/core/coordinator.h"
 
 namespace muster::rendezvous {

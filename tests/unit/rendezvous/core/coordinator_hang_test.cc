@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/picture/picture_message.h"
+#include "base/stacks/snapshot_message.h"
 #include "rendezvous/core/hang.h"
 #include "tests/unit/rendezvous/core/coordinator_cluster.h"
 
@@ -36,14 +36,14 @@ class HangTest : public ::testing::Test {
   void RunForAWhile() { c_.Pass(3 * kLimit, {"a", "b"}); }
   // As for HangTest::Answer, but all of its workers have ended.
   void AnswerThatAllHaveEnded(const std::string& name) {
-    v1::NodePicture picture;
-    picture.set_number(c_.Told(name).picture());
+    v1::NodeSnapshot snapshot;
+    snapshot.set_number(c_.Told(name).snapshot());
     for (int local_rank = 0; local_rank < 2; ++local_rank) {
-      v1::RankPicture* const rank = picture.add_ranks();
+      v1::RankSnapshot* const rank = snapshot.add_ranks();
       rank->set_local_rank(local_rank);
       rank->set_ended(true);
     }
-    *c_.At(name).status.mutable_picture() = picture;
+    *c_.At(name).status.mutable_snapshot() = snapshot;
     c_.Apply(name);
     c_.Pass(kTick, {});
   }
@@ -72,10 +72,10 @@ class HangTest : public ::testing::Test {
   }
   // All ranks but one wait at the same place. state: of that one.
   void Answer(const std::string& name, int hung = -1, const std::string& state = "S") {
-    v1::NodePicture picture;
-    picture.set_number(c_.Told(name).picture());
+    v1::NodeSnapshot snapshot;
+    snapshot.set_number(c_.Told(name).snapshot());
     for (int local_rank = 0; local_rank < 2; ++local_rank) {
-      v1::RankPicture* const rank = picture.add_ranks();
+      v1::RankSnapshot* const rank = snapshot.add_ranks();
       rank->set_local_rank(local_rank);
       rank->set_state(local_rank == hung ? state : "S");
       v1::StackFrame* const frame = rank->add_main_thread();
@@ -83,7 +83,7 @@ class HangTest : public ::testing::Test {
       frame->set_file(local_rank == hung ? "/home/me/data.py" : "/home/me/train.py");
       frame->set_line(local_rank == hung ? 41 : 88);
     }
-    *c_.At(name).status.mutable_picture() = picture;
+    *c_.At(name).status.mutable_snapshot() = snapshot;
     c_.Apply(name);
     c_.Pass(kTick, {});
   }
@@ -102,9 +102,9 @@ class HangTest : public ::testing::Test {
 
 TEST_F(HangTest, AllNodesAreAskedWhereTheirWorkersStand) {
   BeQuiet(kLimit);
-  EXPECT_EQ(c_.Told("a").picture(), 0u);
+  EXPECT_EQ(c_.Told("a").snapshot(), 0u);
   BeQuiet(kLimit + absl::Milliseconds(100));
-  for (const char* name : {"a", "b"}) EXPECT_NE(c_.Told(name).picture(), 0u) << name;
+  for (const char* name : {"a", "b"}) EXPECT_NE(c_.Told(name).snapshot(), 0u) << name;
   EXPECT_EQ(c_.Events("hang").size(), 1u);
 }
 
@@ -112,14 +112,14 @@ TEST_F(HangTest, ARankThatGoesOnIsEnough) {
   Quiet("a", absl::Hours(1));
   Quiet("b", absl::Seconds(1));
   c_.Pass(absl::Seconds(1), {"a", "b"});
-  EXPECT_EQ(c_.Told("a").picture(), 0u);
+  EXPECT_EQ(c_.Told("a").snapshot(), 0u);
 }
 
 TEST_F(HangTest, ANodeThatIsCutOffIsNotQuiet) {
   Quiet("a", kLimit + absl::Seconds(1));
   c_.Close("b");
   c_.Pass(absl::Seconds(1), {"a"});
-  EXPECT_EQ(c_.Told("a").picture(), 0u);
+  EXPECT_EQ(c_.Told("a").snapshot(), 0u);
 }
 
 TEST(CoordinatorHang, ASilenceBeforeTheRoundIsWarmIsSaidOnceAndLeftAlone) {
@@ -138,7 +138,7 @@ TEST(CoordinatorHang, ASilenceBeforeTheRoundIsWarmIsSaidOnceAndLeftAlone) {
              "for "
              "30m (--start-timeout)"),
       1);
-  EXPECT_EQ(c.Told("a").picture(), 0u);
+  EXPECT_EQ(c.Told("a").snapshot(), 0u);
 }
 
 TEST(CoordinatorHang, AColdRoundHangsAfterItsOwnLimit) {
@@ -152,9 +152,9 @@ TEST(CoordinatorHang, AColdRoundHangsAfterItsOwnLimit) {
     c.At(name).status.set_quiet_ms(absl::ToInt64Milliseconds(absl::Hours(1)));
   }
   c.Pass(absl::Seconds(59), {"a", "b"});
-  EXPECT_EQ(c.Told("a").picture(), 0u);
+  EXPECT_EQ(c.Told("a").snapshot(), 0u);
   c.Pass(absl::Seconds(2), {"a", "b"});
-  EXPECT_NE(c.Told("a").picture(), 0u);
+  EXPECT_NE(c.Told("a").snapshot(), 0u);
   EXPECT_EQ(c.Said("no worker has shown a sign of life for 1m (--start-timeout): asking all nodes"), 1);
 }
 
@@ -171,10 +171,10 @@ TEST(CoordinatorHang, ANodeThatWaitsForOneThatHasNotStartedIsNotHung) {
     c.Say("b");
   }
   EXPECT_EQ(c.state(), State::kRunning);
-  EXPECT_EQ(c.Told("a").picture(), 0u);
+  EXPECT_EQ(c.Told("a").snapshot(), 0u);
   c.At("b").status.set_quiet_ms(absl::ToInt64Milliseconds(absl::Hours(1)));
   c.Pass(kLimit + absl::Seconds(2), {"a", "b"});
-  EXPECT_NE(c.Told("a").picture(), 0u);
+  EXPECT_NE(c.Told("a").snapshot(), 0u);
 }
 
 TEST_F(HangTest, TheRankThatStandsElsewhereIsEndedByItsNode) {
@@ -189,13 +189,13 @@ TEST_F(HangTest, TheRankThatStandsElsewhereIsEndedByItsNode) {
   EXPECT_TRUE(c_.Told("b").hang().is_sure());
   EXPECT_FALSE(c_.Told("a").has_hang());
   EXPECT_EQ(c_.state(), State::kRunning) << "the node's report of its failure ends it";
-  EXPECT_EQ(c_.Told("a").picture(), 0u) << "nothing is asked any more";
+  EXPECT_EQ(c_.Told("a").snapshot(), 0u) << "nothing is asked any more";
 }
 
 TEST_F(HangTest, AnAnswerThatDoesNotComeIsNotAwaitedForEver) {
   BeQuiet(kLimit + absl::Seconds(1));
   Answer("a");
-  c_.Pass(kPictureAnswers + absl::Seconds(1), {"a", "b"});
+  c_.Pass(kSnapshotAnswers + absl::Seconds(1), {"a", "b"});
   EXPECT_TRUE(c_.Told("a").has_hang()) << "no rank that has answered differs, so the lowest one is ended";
   EXPECT_THAT(c_.Told("a").hang().why(), HasSubstr("no rank differs from the others"));
   EXPECT_FALSE(c_.Told("a").hang().is_sure());
@@ -212,7 +212,7 @@ TEST_F(HangTest, OfSeveralSuspectsTheFirstIsEndedAndNoNodeIsToBlame) {
 
 TEST_F(HangTest, IfNobodyAnswersTheLowestRankIsEnded) {
   BeQuiet(kLimit + absl::Seconds(1));
-  c_.Pass(kPictureAnswers + absl::Seconds(1), {"a", "b"});
+  c_.Pass(kSnapshotAnswers + absl::Seconds(1), {"a", "b"});
   ASSERT_TRUE(c_.Told("a").has_hang());
   EXPECT_EQ(c_.Told("a").hang().rank(), 0);
 }
@@ -221,12 +221,12 @@ TEST_F(HangTest, IfNobodyAnswersTheLowestRankThatRunsIsEnded) {
   c_.Phase("a", v1::PHASE_SUCCEEDED);
   c_.Pass(kLimit, {"a", "b"});
   BeQuiet(kLimit + absl::Seconds(1));
-  c_.Pass(kPictureAnswers + absl::Seconds(1), {"a", "b"});
+  c_.Pass(kSnapshotAnswers + absl::Seconds(1), {"a", "b"});
   ASSERT_TRUE(c_.Told("b").has_hang());
   EXPECT_EQ(c_.Told("b").hang().rank(), 2);
 }
 
-// Its picture may be older than its success.
+// Its snapshot may be older than its success.
 TEST_F(HangTest, ARankOfANodeThatHasSucceededIsNotEnded) {
   c_.Phase("a", v1::PHASE_SUCCEEDED);
   c_.Pass(kLimit, {"a", "b"});
@@ -250,9 +250,9 @@ TEST_F(HangTest, TheEndOfANodeThatShowedSignsForAllIsNoSilence) {
   c_.Pass(absl::Seconds(1), {"a", "b"});
   c_.Phase("a", v1::PHASE_SUCCEEDED);
   c_.Pass(kLimit - absl::Seconds(1), {"a", "b"});
-  EXPECT_EQ(c_.Told("b").picture(), 0u);
+  EXPECT_EQ(c_.Told("b").snapshot(), 0u);
   c_.Pass(absl::Seconds(2), {"a", "b"});
-  EXPECT_NE(c_.Told("b").picture(), 0u) << "but it does not wait for ever";
+  EXPECT_NE(c_.Told("b").snapshot(), 0u) << "but it does not wait for ever";
 }
 
 TEST_F(HangTest, OfANodeThatHasEndedARankIsNamedAndALiveOneIsEnded) {
@@ -283,7 +283,7 @@ TEST_F(HangTest, NothingIsDoneWhileAMemberIsNotHeard) {
   EXPECT_FALSE(c_.Told("a").has_hang());
   Quiet("b", absl::ZeroDuration());
   c_.Pass(absl::Seconds(1), {"a", "b"});
-  EXPECT_EQ(c_.Told("a").picture(), 0u);
+  EXPECT_EQ(c_.Told("a").snapshot(), 0u);
   EXPECT_EQ(c_.state(), State::kRunning);
 }
 
@@ -299,13 +299,13 @@ TEST_F(HangTest, APauseOfTheCoordinatorAccusesNobody) {
 TEST_F(HangTest, ANodeThatClaimsMoreRanksThanItsOwnIsNotBelieved) {
   BeQuiet(kLimit + absl::Seconds(1));
   c_.At("a").status.set_slots(16);
-  v1::NodePicture picture;
-  picture.set_number(c_.Told("a").picture());
+  v1::NodeSnapshot snapshot;
+  snapshot.set_number(c_.Told("a").snapshot());
   for (int local_rank = 0; local_rank < 4; ++local_rank) {
-    picture.add_ranks()->set_local_rank(local_rank);
-    picture.mutable_ranks(local_rank)->set_state(local_rank < 2 ? "S" : "T");
+    snapshot.add_ranks()->set_local_rank(local_rank);
+    snapshot.mutable_ranks(local_rank)->set_state(local_rank < 2 ? "S" : "T");
   }
-  *c_.At("a").status.mutable_picture() = picture;
+  *c_.At("a").status.mutable_snapshot() = snapshot;
   c_.Apply("a");
   Answer("b", 1);
   EXPECT_EQ(c_.Said("it is stopped"), 0);
@@ -354,7 +354,7 @@ TEST_F(LearningTest, WhatIsLearnedIsToldToTheNodesAndTakenFromThem) {
   c_.At("b").status.set_learned_silence_ms(absl::ToInt64Milliseconds(absl::Minutes(8)));
   BeQuiet(absl::ZeroDuration());
   BeQuiet(absl::Minutes(80));
-  EXPECT_EQ(c_.Told("a").picture(), 0u);
+  EXPECT_EQ(c_.Told("a").snapshot(), 0u);
   EXPECT_EQ(c_.Told("a").learned_silence_ms(), absl::ToInt64Milliseconds(absl::Minutes(8)));
 }
 
@@ -410,7 +410,7 @@ TEST_F(HangTest, ASignOfLifeMeanwhileEndsTheMatter) {
   BeQuiet(kLimit + absl::Seconds(1));
   for (int beat = 0; beat < 2; ++beat) BeQuiet(absl::ZeroDuration());
   EXPECT_EQ(c_.Said("show signs of life again"), 1);
-  EXPECT_EQ(c_.Told("a").picture(), 0u);
+  EXPECT_EQ(c_.Told("a").snapshot(), 0u);
   Answer("a");
   Answer("b", 1);
   EXPECT_FALSE(c_.Told("b").has_hang());
@@ -425,10 +425,10 @@ TEST_F(HangTest, TheNextRoundWarmsUpAnew) {
   BeQuiet(absl::ZeroDuration());
   RunForAWhile();
   BeQuiet(kLimit + absl::Seconds(1));
-  EXPECT_EQ(c_.Told("a").picture(), 0u);
+  EXPECT_EQ(c_.Told("a").snapshot(), 0u);
   c_.At("a").status.set_signs(kWarmUpSigns);
   BeQuiet(kLimit + absl::Seconds(1));
-  EXPECT_NE(c_.Told("a").picture(), 0u);
+  EXPECT_NE(c_.Told("a").snapshot(), 0u);
 }
 
 class ReportedHangTest : public HangTest {
@@ -441,9 +441,10 @@ TEST_F(ReportedHangTest, IsSaidOnceAndTheRoundGoesOn) {
   Answer("a");
   Answer("b", 1);
   BeQuiet(absl::Hours(1));
-  EXPECT_EQ(c_.Said("suspect: rank 3: it stands elsewhere than the other 3"), 2) << "the finding, and its picture";
+  EXPECT_EQ(c_.Said("suspect: rank 3: it stands elsewhere than the other 3"), 2)
+      << "the finding, and its snapshot";
   EXPECT_FALSE(c_.Told("b").has_hang());
-  EXPECT_EQ(c_.Told("a").picture(), 0u);
+  EXPECT_EQ(c_.Told("a").snapshot(), 0u);
   EXPECT_EQ(c_.state(), State::kRunning);
 }
 
@@ -493,11 +494,11 @@ TEST_F(StoppedHangTest, TheJobEndsAlsoIfTheRankCouldNotBeEnded) {
 // A member may say what it likes about its own ranks, and about no others.
 TEST_F(HangTest, ANodeSpeaksOfItsOwnRanksAlone) {
   BeQuiet(kLimit + absl::Seconds(1));
-  v1::NodePicture picture;
-  picture.set_number(c_.Told("b").picture());
-  picture.add_ranks()->set_local_rank(1000);
-  picture.mutable_ranks(0)->set_ended(true);
-  *c_.At("b").status.mutable_picture() = picture;
+  v1::NodeSnapshot snapshot;
+  snapshot.set_number(c_.Told("b").snapshot());
+  snapshot.add_ranks()->set_local_rank(1000);
+  snapshot.mutable_ranks(0)->set_ended(true);
+  *c_.At("b").status.mutable_snapshot() = snapshot;
   c_.Apply("b");
   Answer("a");
   EXPECT_FALSE(c_.Told("a").has_hang() && c_.Told("a").hang().rank() > 1);

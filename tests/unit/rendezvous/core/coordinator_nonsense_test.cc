@@ -188,7 +188,8 @@ TEST(CoordinatorNonsense, NothingIsKeptOfTheDetailsOfAResult) {
   EXPECT_LT(kept.SpaceUsedLong(), size_t{1024});
 }
 
-// Agents ignore a directive with a text that is too long, and its lease (base/ranges.h). The cluster checks each.
+// Agents ignore a directive with a text that is too long, and its lease (base/wire/ranges.h). The cluster checks
+// each.
 TEST(CoordinatorNonsense, TheLongestTextsOfANodeMakeNoDirectiveTooLong) {
   for (int phase = v1::PHASE_READY; phase <= v1::PHASE_HOST_GONE; ++phase) {
     for (const int with : {0, 1, 2, 3}) {

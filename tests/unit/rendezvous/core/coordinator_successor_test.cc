@@ -1,7 +1,7 @@
 // A coordinator that follows another one: how it learns of the running round, and when it starts a new one.
 #include <gtest/gtest.h>
 
-#include "base/ids.h"
+#include "base/wire/ids.h"
 #include "rendezvous/core/coordinator.h"
 #include "tests/unit/rendezvous/core/coordinator_cluster.h"
 

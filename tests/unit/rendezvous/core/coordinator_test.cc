@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/ids.h"
+#include "base/wire/ids.h"
 #include "tests/unit/rendezvous/core/coordinator_cluster.h"
 
 namespace muster::rendezvous {

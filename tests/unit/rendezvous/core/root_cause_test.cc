@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/other_failures.h"
+#include "base/wire/other_failures.h"
 
 namespace muster::rendezvous {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/ids.h"
+#include "base/wire/ids.h"
 #include "rendezvous/core/greatest_round.h"
 #include "rendezvous/core/own_pauses.h"
 

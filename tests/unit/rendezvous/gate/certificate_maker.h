@@ -11,7 +11,7 @@
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "base/check.h"
+#include "base/core/check.h"
 
 namespace muster::rendezvous {
 

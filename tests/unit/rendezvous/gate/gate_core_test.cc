@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/driver.h"
+#include "base/core/driver.h"
 
 namespace muster::rendezvous {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "base/ids.h"
-#include "base/ranges.h"
+#include "base/wire/ids.h"
+#include "base/wire/ranges.h"
 #include "rendezvous/core/coordinator.h"
 #include "rendezvous/core/options.h"
 #include "rendezvous/transport/received_directive.h"

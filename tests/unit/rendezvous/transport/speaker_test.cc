@@ -1,6 +1,6 @@
 #include "rendezvous/transport/speaker.h"
 
-#include "base/ids.h"
+#include "base/wire/ids.h"
 #include "tests/unit/rendezvous/transport/wire_fixture.h"
 
 namespace muster::rendezvous {

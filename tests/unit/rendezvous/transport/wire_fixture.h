@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "base/ids.h"
 #include "base/io/event_loop.h"
+#include "base/wire/ids.h"
 #include "gtest/gtest.h"
 #include "rendezvous/transport/remote_session.h"
 #include "rendezvous/transport/server.h"

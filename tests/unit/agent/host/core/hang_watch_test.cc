@@ -1,4 +1,4 @@
-// Pictures that are asked for, and the worker that must end.
+// Snapshots that are asked for, and the worker that must end.
 #include "agent/host/core/hang_watch.h"
 
 #include <gmock/gmock.h>
@@ -20,8 +20,8 @@ class HangWatchTest : public testing::Test {
     watch_.BeginRound(now_, round_, 2);
   }
 
-  std::vector<RankPicture> Ranks() {
-    std::vector<RankPicture> ranks(2);
+  std::vector<RankSnapshot> Ranks() {
+    std::vector<RankSnapshot> ranks(2);
     for (int i = 0; i < 2; ++i) ranks[static_cast<size_t>(i)].rank = 4 + i;
     return ranks;
   }
@@ -35,7 +35,7 @@ class HangWatchTest : public testing::Test {
   }
   Effects Ask(uint64_t number) {
     v1::HostDirective directive;
-    directive.set_picture(number);
+    directive.set_snapshot(number);
     Effects out;
     watch_.OnDirective(now_, directive, false, &out);
     return out;
@@ -61,39 +61,39 @@ class HangWatchTest : public testing::Test {
   HangWatch watch_{5'000};
 };
 
-TEST_F(HangWatchTest, OneQuestionIsOnePicture) {
-  EXPECT_EQ(Of<TakePicture>(Ask(7)).size(), 1u);
+TEST_F(HangWatchTest, OneQuestionIsOneSnapshot) {
+  EXPECT_EQ(Of<TakeSnapshot>(Ask(7)).size(), 1u);
   EXPECT_TRUE(Ask(7).empty());
   Effects out;
-  EXPECT_TRUE(watch_.OnPicture(Ranks(), &out));
-  EXPECT_EQ(Of<KeepPicture>(out).size(), 1u);
+  EXPECT_TRUE(watch_.OnSnapshot(Ranks(), &out));
+  EXPECT_EQ(Of<KeepSnapshot>(out).size(), 1u);
   EXPECT_EQ(out.size(), 1u) << "it is not for the log of this node";
   EXPECT_TRUE(Ask(7).empty()) << "it was answered";
-  EXPECT_EQ(Status().picture().number(), 7u);
-  EXPECT_EQ(Status().picture().ranks_size(), 2);
-  EXPECT_EQ(Of<TakePicture>(Ask(8)).size(), 1u);
+  EXPECT_EQ(Status().snapshot().number(), 7u);
+  EXPECT_EQ(Status().snapshot().ranks_size(), 2);
+  EXPECT_EQ(Of<TakeSnapshot>(Ask(8)).size(), 1u);
 }
 
 TEST_F(HangWatchTest, TheAnswerIsSentUntilNothingIsAsked) {
   Ask(7);
   Effects out;
-  watch_.OnPicture(Ranks(), &out);
-  EXPECT_TRUE(Status().has_picture());
+  watch_.OnSnapshot(Ranks(), &out);
+  EXPECT_TRUE(Status().has_snapshot());
   Ask(0);
-  EXPECT_FALSE(Status().has_picture());
-  EXPECT_FALSE(watch_.OnPicture(Ranks(), &out)) << "nobody waits for it";
+  EXPECT_FALSE(Status().has_snapshot());
+  EXPECT_FALSE(watch_.OnSnapshot(Ranks(), &out)) << "nobody waits for it";
 }
 
-TEST_F(HangWatchTest, APictureForASignalGoesToTheLogOfThisNode) {
+TEST_F(HangWatchTest, ASnapshotForASignalGoesToTheLogOfThisNode) {
   Effects out;
   watch_.AskedBySignal(&out);
   watch_.AskedBySignal(&out);
-  EXPECT_EQ(Of<TakePicture>(out).size(), 1u);
-  EXPECT_EQ(Of<TakePicture>(out).at(0).first_rank, 4);
+  EXPECT_EQ(Of<TakeSnapshot>(out).size(), 1u);
+  EXPECT_EQ(Of<TakeSnapshot>(out).at(0).first_rank, 4);
   out.clear();
-  EXPECT_FALSE(watch_.OnPicture(Ranks(), &out));
-  EXPECT_THAT(Of<Note>(out).at(0).text, HasSubstr("picture of this node's workers"));
-  EXPECT_FALSE(Status().has_picture());
+  EXPECT_FALSE(watch_.OnSnapshot(Ranks(), &out));
+  EXPECT_THAT(Of<Note>(out).at(0).text, HasSubstr("stacks of this node's workers"));
+  EXPECT_FALSE(Status().has_snapshot());
 }
 
 TEST_F(HangWatchTest, TheNamedWorkerIsEndedOnce) {
@@ -127,7 +127,7 @@ TEST_F(HangWatchTest, TheNamedWorkerHasFailedHoweverItEnds) {
 TEST_F(HangWatchTest, ASignOfLifeSinceTheQuestionSavesIt) {
   Effects out;
   Ask(7);
-  watch_.OnPicture(Ranks(), &out);
+  watch_.OnSnapshot(Ranks(), &out);
   watch_.OnSigns({0});
   EXPECT_TRUE(End(5).empty());
   Ask(8);
@@ -135,12 +135,12 @@ TEST_F(HangWatchTest, ASignOfLifeSinceTheQuestionSavesIt) {
 }
 
 // The flight recorders of NCCL say that they were asked.
-TEST_F(HangWatchTest, OutputWhileThePictureIsTakenPutsTheSentenceOff) {
+TEST_F(HangWatchTest, OutputWhileTheSnapshotIsTakenPutsTheSentenceOff) {
   Effects out;
   watch_.OnTick(now_ += absl::Seconds(2), &out);
   Ask(7);
   watch_.OnSigns({0, 1});
-  watch_.OnPicture(Ranks(), &out);
+  watch_.OnSnapshot(Ranks(), &out);
   EXPECT_EQ(Status().quiet_ms(), 2000) << "it is no sign of life";
   EXPECT_TRUE(End(5).empty());
   now_ += kSecondThought - absl::Seconds(1);
@@ -153,7 +153,7 @@ TEST_F(HangWatchTest, OutputAfterThatSavesTheWorker) {
   Ask(7);
   watch_.OnSigns({0, 1});
   Effects out;
-  watch_.OnPicture(Ranks(), &out);
+  watch_.OnSnapshot(Ranks(), &out);
   EXPECT_TRUE(End(5).empty());
   watch_.OnSigns({0});
   now_ += 2 * kSecondThought;
@@ -194,18 +194,18 @@ TEST_F(HangWatchTest, ASentenceIsPutOffAnewInEachRound) {
     watch_.BeginRound(now_, round_, 2);
     Ask(question);
     watch_.OnSigns({0});
-    watch_.OnPicture(Ranks(), &out);
+    watch_.OnSnapshot(Ranks(), &out);
     EXPECT_TRUE(End(5).empty()) << question;
     now_ += 2 * kSecondThought;
   }
 }
 
-TEST_F(HangWatchTest, ThePictureOfARoundEndsWithIt) {
+TEST_F(HangWatchTest, TheSnapshotOfARoundEndsWithIt) {
   Ask(7);
   Effects out;
-  watch_.OnPicture(Ranks(), &out);
+  watch_.OnSnapshot(Ranks(), &out);
   watch_.EndRound();
-  EXPECT_FALSE(Status().has_picture());
+  EXPECT_FALSE(Status().has_snapshot());
 }
 
 TEST_F(HangWatchTest, WhatCoordinatorsHaveLearnedIsKept) {

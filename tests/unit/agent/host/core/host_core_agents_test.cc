@@ -4,7 +4,7 @@
 #include <csignal>
 
 #include "base/exit_codes.h"
-#include "base/takeover.h"
+#include "base/wire/takeover.h"
 #include "tests/unit/agent/host/core/host_core_fixture.h"
 
 namespace muster::host {

@@ -3,7 +3,7 @@
 
 #include <csignal>
 
-#include "base/failure.h"
+#include "base/wire/failure.h"
 #include "tests/unit/agent/host/core/host_core_fixture.h"
 
 namespace muster::host {

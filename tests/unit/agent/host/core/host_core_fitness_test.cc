@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "agent/host/core/host_core.h"
-#include "base/takeover.h"
+#include "base/wire/takeover.h"
 #include "tests/unit/effects.h"
 
 namespace muster::host {

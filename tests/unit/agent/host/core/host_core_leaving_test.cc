@@ -452,37 +452,36 @@ TEST_F(HostCoreTest, AUsrSignalWithoutWorkersIsAnswered) {
   EXPECT_TRUE(Took<ForwardSignal>().empty());
 }
 
-TEST_F(HostCoreTest, SigUsr2ThatAWorkerHandlesAsksForNoPictureAndIsSaid) {
+TEST_F(HostCoreTest, SigUsr2ThatAWorkerHandlesAsksForNoSnapshotAndIsSaid) {
   Run(1);
   Forget();
   core_.OnForwarded(now_, SIGUSR1, 2, &effects_);
   EXPECT_EQ(Took<Note>().back().text, "SIGUSR1 was forwarded to 2 worker processes that handle it");
   core_.OnForwarded(now_, SIGUSR2, 1, &effects_);
-  EXPECT_EQ(
-      Took<Note>().back().text,
-      "SIGUSR2 was forwarded to 1 worker process that handles it; no picture of the workers is taken (py-spy "
-      "dump --pid PID shows one)");
-  EXPECT_TRUE(Took<TakePicture>().empty());
+  EXPECT_EQ(Took<Note>().back().text,
+            "SIGUSR2 was forwarded to 1 worker process that handles it; no stacks are taken (py-spy "
+            "dump --pid PID shows one)");
+  EXPECT_TRUE(Took<TakeSnapshot>().empty());
 }
 
-TEST_F(HostCoreTest, SigUsr2ThatNobodyHandlesAsksForAPicture) {
+TEST_F(HostCoreTest, SigUsr2ThatNobodyHandlesAsksForASnapshot) {
   Run(1);
   Forget();
   core_.OnForwarded(now_, SIGUSR1, 0, &effects_);
   EXPECT_EQ(Took<Note>().back().text, "SIGUSR1 was not forwarded: no worker process handles it");
-  EXPECT_TRUE(Took<TakePicture>().empty());
+  EXPECT_TRUE(Took<TakeSnapshot>().empty());
   core_.OnForwarded(now_, SIGUSR2, 0, &effects_);
   core_.OnForwarded(now_, SIGUSR2, 0, &effects_);
-  ASSERT_EQ(Took<TakePicture>().size(), 1u) << "one at a time";
-  EXPECT_EQ(Took<TakePicture>()[0].first_rank, 2);
+  ASSERT_EQ(Took<TakeSnapshot>().size(), 1u) << "one at a time";
+  EXPECT_EQ(Took<TakeSnapshot>()[0].first_rank, 2);
   Forget();
-  RankPicture stopped;
+  RankSnapshot stopped;
   stopped.rank = 3;
   stopped.state = 'T';
-  core_.OnPicture(now_, {stopped}, &effects_);
+  core_.OnSnapshot(now_, {stopped}, &effects_);
   EXPECT_EQ(Took<Note>().back().text, "rank 3: it is stopped");
   core_.OnForwarded(now_, SIGUSR2, 0, &effects_);
-  EXPECT_EQ(Took<TakePicture>().size(), 1u);
+  EXPECT_EQ(Took<TakeSnapshot>().size(), 1u);
 }
 
 TEST_F(HostCoreTest, ACancelledPrimaryStaysUntilAllKnowTheVerdict) {

@@ -4,8 +4,8 @@
 
 #include <csignal>
 
-#include "base/other_failures.h"
-#include "base/takeover.h"
+#include "base/wire/other_failures.h"
+#include "base/wire/takeover.h"
 #include "tests/unit/agent/host/core/host_core_fixture.h"
 
 namespace muster::host {

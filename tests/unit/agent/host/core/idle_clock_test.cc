@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/picture/warm_up.h"
+#include "base/stacks/warm_up.h"
 
 namespace muster::host {
 namespace {

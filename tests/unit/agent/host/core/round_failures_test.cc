@@ -6,8 +6,8 @@
 
 #include <csignal>
 
-#include "base/failure.h"
-#include "base/other_failures.h"
+#include "base/wire/failure.h"
+#include "base/wire/other_failures.h"
 #include "tests/unit/effects.h"
 
 namespace muster::host {

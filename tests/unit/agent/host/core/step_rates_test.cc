@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/ranges.h"
+#include "base/wire/ranges.h"
 
 namespace muster::host {
 namespace {
