@@ -41,8 +41,8 @@ std::string Nonsense(const v1::AgentStatus& status) {
 bool IsFar(const Job& job, const v1::AgentStatus& status) {
   constexpr uint64_t kMostAtStart = kMaxNumber / 2;
   const uint64_t epoch = status.epoch().number(), round = status.last().id().number();
-  if (!job.greatest.ever_owned) return epoch > kMostAtStart || round > kMostAtStart;
-  return epoch > job.epoch().number() + kMaxJump || round > job.greatest.max_number + kMaxJump;
+  if (!job.greatest.kept.ever_controlled) return epoch > kMostAtStart || round > kMostAtStart;
+  return epoch > job.epoch().number() + kMaxJump || round > job.greatest.kept.max_number + kMaxJump;
 }
 
 // Whether it names a round of this coordinator's that this coordinator has not made. Nobody can have heard of one.
@@ -81,7 +81,7 @@ bool IsOfTheNextJob(BootTime now, const Job& job, const v1::AgentStatus& status)
 // same job.
 bool IsOfTheFormerJob(BootTime now, const Job& job, const v1::AgentStatus& status) {
   if (!job.options.run_id_may_repeat || !status.has_verdict() || job.verdict) return false;
-  if (job.greatest.IsKnown() && !job.greatest.is_ours) return false;
+  if (job.greatest.IsKnown() && !job.greatest.was_made_here) return false;
   return now - absl::Milliseconds(status.verdict_age_ms()) < job.options.host_began;
 }
 

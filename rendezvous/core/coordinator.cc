@@ -10,6 +10,9 @@
 #include "base/wire/ids.h"
 #include "rendezvous/core/admission.h"
 #include "rendezvous/core/explain.h"
+#include "rendezvous/core/learning.h"
+#include "rendezvous/core/losses.h"
+#include "rendezvous/core/steps.h"
 
 namespace muster::rendezvous {
 
@@ -33,54 +36,74 @@ bool Coordinator::MayEnd(BootTime now) const {
 // ---- events -------------------------------------------------------------------------------------------------
 
 void Coordinator::OnStatus(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out) {
-  if (job_.hosts.IsVoidHint(status)) {
-    const Host* const known = job_.hosts.Find(status.host_id());
-    if (known != nullptr && known->status.has_place()) job_.hosts.VoidHint(status.host_id());
-    v1::AgentStatus without_place = status;
-    without_place.clear_place();
-    OnStatus(now, stream, without_place, out);
-    if (Host* const host = job_.hosts.Find(status.host_id())) host->hint_is_void = true;
-    return;
-  }
+  if (!job_.hosts.IsVoidHint(status)) return TakeIn(now, stream, status, out);
+  const Host* const known = job_.hosts.Find(status.host_id());
+  if (known != nullptr && known->status.has_place()) job_.hosts.VoidHint(status.host_id());
+  v1::AgentStatus without_place = status;
+  without_place.clear_place();
+  TakeIn(now, stream, without_place, out);
+  if (Host* const host = job_.hosts.Find(status.host_id())) host->hint_is_void = true;
+}
+
+void Coordinator::TakeIn(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out) {
   NoticeLateness(now);
-  if (!Admit(now, stream, status, out)) return;
-  const bool news = IsNews(stream, status);
-  undecided_ |= news;
-  Learn(now, stream, status, out);
-  const uint64_t sent_before = job_.hosts.Get(status.host_id()).exchange.last_sent;
-  if (undecided_ && !MayWait(now, status)) {
+  const Host* const sender = job_.hosts.Find(status.host_id());
+  if (!Admit(now, stream, status, sender, out)) return;
+  undecided_ |= IsNews(stream, status, sender);
+  const Host& host = Learn(now, stream, status, &job_, &lines_, out);
+  const uint64_t sent_before = host.exchange.last_sent;
+  if (undecided_ && !MayWait(now, host)) {
     DecideAndPush(now, out);
   } else if (status.phase() == v1::PHASE_HOST_GONE) {
     // Without a decision over all hosts, because thousands may arrive within moments.
-    Lose(now, status.host_id(), StartedLast(), true, out);
+    LoseEnded(now, status.host_id(), &job_, &outbox_, out);
   }
-  Host* const host = job_.hosts.Find(status.host_id());
-  if (host != nullptr && host->stream == stream && host->exchange.last_sent == sent_before) Send(now, *host, out);
+  Host* const left = job_.hosts.Find(status.host_id());  // a decision may have removed it
+  if (left != nullptr && left->stream == stream && left->exchange.last_sent == sent_before)
+    outbox_.Send(now, job_, left, out);
+}
+
+// Refuses strangers, ignores statuses that are out of order, and follows epochs. sender: nullptr: not known yet.
+// False: the status is ignored.
+bool Coordinator::Admit(BootTime now, StreamId stream, const v1::AgentStatus& status, const Host* sender,
+                        Effects* out) {
+  if (const std::optional<Refusal> refusal = WhyRefused(now, job_, stream, status)) {
+    Outbox::Refuse(now, stream, status, *refusal, &job_, out);
+    return false;
+  }
+  if (status.host_id().empty()) return false;
+  if (sender != nullptr) {
+    const v1::StatusId& known = sender->status.id();
+    if (status.id().agent_number() < known.agent_number()) {
+      out->push_back(CloseStream{stream, "superseded by a newer agent of this host"});
+      return false;
+    }
+    if (Compare(status.id(), known) <= 0) return false;
+  }
+  if (job_.succession.Hear(status.epoch())) BeginEpoch(now, status.epoch().number(), &random_, &job_, out);
+  return true;
 }
 
 // A heartbeat without news triggers no decision, which would look at all hosts: in a large job most statuses are
 // such heartbeats. Changes that only time brings about are found by the next tick.
-bool Coordinator::IsNews(StreamId stream, const v1::AgentStatus& status) const {
-  const Host* const host = job_.hosts.Find(status.host_id());
-  if (host == nullptr || host->stream != stream) return true;
-  const uint64_t known = host->status.applied().seq(), now_applied = status.applied().seq();
+bool Coordinator::IsNews(StreamId stream, const v1::AgentStatus& status, const Host* sender) {
+  if (sender == nullptr || sender->stream != stream) return true;
+  const uint64_t known = sender->status.applied().seq(), now_applied = status.applied().seq();
   const auto reaches = [&](uint64_t seq) { return seq != 0 && (known >= seq) != (now_applied >= seq); };
-  const Exchange& exchange = host->exchange;
-  return host->status.news() != status.news() || reaches(exchange.counts_from) || reaches(exchange.run_seq) ||
+  const Exchange& exchange = sender->exchange;
+  return sender->status.news() != status.news() || reaches(exchange.counts_from) || reaches(exchange.run_seq) ||
          reaches(exchange.stop_seq);
 }
 
 // Every decision looks at all hosts. With very many hosts, a decision for each READY, STARTING and RUNNING of a
 // round would take longer than a lease. So one decision serves for all statuses that arrived since the last one,
 // unless a status is urgent.
-bool Coordinator::MayWait(BootTime now, const v1::AgentStatus& status) const {
-  const v1::Phase phase = status.phase();
-  const bool gone = phase == v1::PHASE_HOST_GONE;
-  const bool ends = phase == v1::PHASE_FAILED || phase == v1::PHASE_LEAVING || phase == v1::PHASE_UNUSABLE || gone;
-  const Host* const host = job_.hosts.Find(status.host_id());
-  const bool costs_the_round = host != nullptr && job_.CostsTheRound(*host);
-  if (ends && job_.state == State::kRunning && (costs_the_round || status.at_primary())) return false;
-  if (gone && status.at_primary()) return false;  // this coordinator ends with it, and sends its farewell first
+bool Coordinator::MayWait(BootTime now, const Host& sender) const {
+  const bool primary = sender.status.at_primary();
+  const bool ends =
+      sender.status.phase() == v1::PHASE_FAILED || sender.IsLeaving() || sender.IsUnusable() || sender.IsGone();
+  if (ends && job_.state == State::kRunning && (job_.CostsTheRound(sender) || primary)) return false;
+  if (sender.IsGone() && primary) return false;  // this coordinator ends with it, and sends its farewell first
   return DecidedJustNow(now);
 }
 
@@ -92,9 +115,9 @@ bool Coordinator::DecidedJustNow(BootTime now) const {
 void Coordinator::DecideAndPush(BootTime now, Effects* out) {
   decided_at_ = now;
   undecided_ = false;
-  Decide(now, out);
-  PushChanges(now, out);
-  EndFarewell(now, out);
+  Decide(now, {&job_, &announcements_, &random_}, &outbox_, out);
+  outbox_.SendChanges(now, &job_, out);
+  outbox_.EndFarewell(now, &job_, out);
 }
 
 void Coordinator::OnClosed(BootTime now, StreamId stream, Effects* out) {
@@ -110,12 +133,11 @@ void Coordinator::OnClosed(BootTime now, StreamId stream, Effects* out) {
     // before that, the next agent reconnects and receives the order.
     const bool left = host->IsLeaving() && host->IsIdle();
     if (left || host->IsGone() || host->HasAppliedRelease(job_.epoch())) {
-      if (host->part.in_round && !host->part.succeeded) {  // whatever it said before, it has a part now
-        job_.greatest.NoteLoss(std::min(now, host->part.lost_at),
-                               absl::StrCat(host->Name(), left ? " left the job" : " ended"), false,
-                               host->part.round.node_rank(), host->part.node);
+      if (host->part.in_round && !host->part.succeeded) {
+        job_.greatest.losses.Note(std::min(now, host->part.lost_at),
+                                  absl::StrCat(host->Name(), left ? " left the job" : " ended"), &host->part);
       }
-      ForgetEnded(id, out);
+      ForgetEnded(id, &job_, out);
     }
   }
   undecided_ = true;  // a network failure closes thousands of streams at once: one decision for all of them
@@ -169,86 +191,6 @@ void Coordinator::NoticeLateness(BootTime now) {
   if (shift == absl::ZeroDuration()) return;
   for (auto& [id, host] : job_.hosts) host.PostponeDeadlines(shift);
   job_.hang.kill_ordered_at += shift;
-}
-
-// Refuses strangers, ignores statuses that are out of order, and follows epochs. False: the status is ignored.
-bool Coordinator::Admit(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out) {
-  if (const std::optional<Refusal> refusal = WhyRefused(now, job_, stream, status)) {
-    Refuse(now, stream, status, *refusal, out);
-    return false;
-  }
-  if (status.host_id().empty()) return false;
-  if (const Host* const host = job_.hosts.Find(status.host_id())) {
-    const v1::StatusId& known = host->status.id();
-    if (status.id().agent_number() < known.agent_number()) {
-      out->push_back(CloseStream{stream, "superseded by a newer agent of this host"});
-      return false;
-    }
-    if (Compare(status.id(), known) <= 0) return false;
-  }
-  if (job_.succession.Hear(status.epoch())) {
-    BeginEpoch(now, status.epoch().number(), out);
-  }
-  return true;
-}
-
-// The directive says nothing else: a stranger learns nothing of the job.
-void Coordinator::Refuse(BootTime now, StreamId stream, const v1::AgentStatus& status, const Refusal& refusal,
-                         Effects* out) {
-  job_.refusals.NoteRefused(now, stream, Foreign(status.hostname()), refusal.reason, out);
-  v1::Directive directive;
-  directive.set_protocol(kProtocol);
-  directive.mutable_refused()->set_exit_code(refusal.exit_code);
-  directive.mutable_refused()->set_reason(refusal.told);
-  directive.mutable_refused()->set_later(refusal.later);
-  out->push_back(SendDirective{stream, std::move(directive)});
-}
-
-// ---- sending ------------------------------------------------------------------------------------------------
-
-void Coordinator::Send(BootTime now, Host& host, Effects* out) {
-  out->push_back(SendDirective{host.stream, directives_.For(now, job_, &host)});
-}
-
-void Coordinator::PushChanges(BootTime now, Effects* out) {
-  job_.verdict_kept = true;
-  for (const auto& [id, host] : std::as_const(job_.hosts)) {
-    if (host.status.at_primary() && host.IsAttached() && !host.status.has_verdict()) job_.verdict_kept = false;
-  }
-  for (auto& [id, host] : job_.hosts) {
-    if (!host.IsAttached()) continue;
-    // The RUN of a new round differs from the last order, too: a member of the last one has got a STOP since.
-    if (host.exchange.order_sent != OrderFor(now, job_, host)) Send(now, host, out);
-  }
-}
-
-// Called when `own` reports HOST_GONE. True if it is the primary's host and a farewell is due, or under way,
-// before its agent may exit.
-bool Coordinator::BeginFarewell(BootTime now, const Host& own) {
-  if (job_.farewell) {  // the agent has repeated its status
-    if (job_.farewell->stream != own.stream) return false;
-    job_.farewell->echo = own.status.id();
-    return true;
-  }
-  job_.farewell = FarewellFor(now, job_, own, directives_.last_seq());
-  if (!job_.farewell) return false;
-  for (auto& [id, host] : job_.hosts) {
-    // Nodes that attach later are left out: otherwise one could be counted in place of a node of this audience.
-    host.in_farewell_audience = host.IsTrainer();
-    host.exchange.order_sent = -1;  // send at once
-  }
-  return true;
-}
-
-// Releases the agent of this process when the whole audience has the farewell, or after kFarewellLimit.
-void Coordinator::EndFarewell(BootTime now, Effects* out) {
-  std::optional<Farewell>& farewell = job_.farewell;
-  if (!farewell || farewell->stream == 0) return;
-  if (!AudienceHasFarewell(job_) && now < farewell->since + kFarewellLimit) return;
-  v1::Directive directive = directives_.Next(job_, farewell->echo);
-  directive.mutable_release()->set_exit_code(kExitLeft);
-  out->push_back(SendDirective{farewell->stream, std::move(directive)});
-  farewell->stream = 0;
 }
 
 }  // namespace muster::rendezvous

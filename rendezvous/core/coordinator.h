@@ -4,28 +4,28 @@
 // no I/O, clock, thread or randomness of its own (the caller provides the entropy). Not thread-safe: it lives on
 // the loop thread of the process that holds it.
 //
-// Each event is first learned (coordinator.cc, learning.cc), then steps are taken until nothing changes (steps.cc:
-// one function for each state of states.h), then directives are sent to the hosts whose order has changed. What is
-// known is a Job (job.h); the rules are functions of it: recovery.h, gathering.h, drain.h, round_end.h, lease.h,
-// farewell.h.
+// Each event is first learned (learning.h, losses.h), then steps are taken until nothing changes (steps.h: the
+// first row of the table in states.h whose condition holds), then directives are sent to the hosts whose order has
+// changed (outbox.h). What is known is a Job (job.h); the rules are functions of it: recovery.h, next_round.h,
+// drain.h, round_end.h, lease.h, hang_watch.h, parting.h.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
-#include <vector>
 
 #include "base/core/driver.h"
 #include "base/core/time.h"
 #include "muster/v1/rendezvous.pb.h"
-#include "rendezvous/core/admission.h"
 #include "rendezvous/core/announcements.h"
-#include "rendezvous/core/directives.h"
-#include "rendezvous/core/drain.h"
 #include "rendezvous/core/effects.h"
+#include "rendezvous/core/host.h"
 #include "rendezvous/core/job.h"
+#include "rendezvous/core/node_lines.h"
 #include "rendezvous/core/options.h"
+#include "rendezvous/core/outbox.h"
 #include "rendezvous/core/random.h"
-#include "rendezvous/core/states.h"
+#include "rendezvous/core/state.h"
 
 namespace muster::rendezvous {
 
@@ -45,7 +45,7 @@ class Coordinator {
   // The process of a separate coordinator was asked to end. It may end once MayEnd.
   void OnAskedToEnd(BootTime now, Effects* out);
 
-  // All that is known: for tests, and for whoever shows it to people.
+  // All that is known: for tests, and to be shown to people.
   const Job& job() const { return job_; }
   State state() const { return job_.state; }
   const v1::Epoch& epoch() const { return job_.epoch(); }
@@ -61,71 +61,19 @@ class Coordinator {
   uint64_t host_visits() const { return job_.hosts.visits(); }
 
  private:
-  // coordinator.cc: events, and what is sent.
   void NoticeLateness(BootTime now);
-  bool IsNews(StreamId stream, const v1::AgentStatus& status) const;
-  bool MayWait(BootTime now, const v1::AgentStatus& status) const;
+  void TakeIn(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out);
+  bool Admit(BootTime now, StreamId stream, const v1::AgentStatus& status, const Host* sender, Effects* out);
+  static bool IsNews(StreamId stream, const v1::AgentStatus& status, const Host* sender);
+  bool MayWait(BootTime now, const Host& sender) const;
   bool DecidedJustNow(BootTime now) const;
   void DecideAndPush(BootTime now, Effects* out);
-  bool Admit(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out);
-  void Refuse(BootTime now, StreamId stream, const v1::AgentStatus& status, const Refusal& refusal, Effects* out);
-  void Send(BootTime now, Host& host, Effects* out);
-  void PushChanges(BootTime now, Effects* out);
-  bool BeginFarewell(BootTime now, const Host& own);
-  void EndFarewell(BootTime now, Effects* out);
-
-  // learning.cc: what a status changes in the Job.
-  void Learn(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out);
   void DealRanksAnew(Effects* out);
-  void LearnUse(BootTime now, bool was_unusable, Host& host, Effects* out);
-  void LearnTimes(BootTime now, const v1::AgentStatus& status, Host& host);
-  void LearnRounds(BootTime now, Host& host, Effects* out);
-  void LearnGreaterRound(BootTime now, const v1::Round& last, Effects* out);
-  void LearnMembership(BootTime now, const v1::Round& last, Host& host);
-  void LearnFarewell(Host& host);
-  void LearnLoss(BootTime now, BootTime heard_before, Host& host);
-  void LearnFailure(BootTime now, Host& host);
-  void LearnProvedDeath(BootTime now, const v1::AgentStatus& successor, Effects* out);
-  void LearnVerdict(BootTime now, const Host& host, Effects* out);
-  void BeginEpoch(BootTime now, uint64_t above, Effects* out);
-
-  // losses.cc: lost hosts.
-  void LoseSilentHosts(BootTime now, Effects* out);
-  // True: it cost the round.
-  bool Lose(BootTime now, const std::string& id, const StartedLast& started, bool in_the_log, Effects* out);
-  void NoteNodeLost(BootTime at, const Host& host, const std::string& text, bool in_the_log, Effects* out);
-  void ForgetEnded(const std::string& host_id, Effects* out);  // all its processes are known to have ended
-  void Forget(const std::string& host_id, Effects* out);
-
-  // steps.cc: decisions.
-  void Decide(BootTime now, Effects* out);             // takes steps until nothing changes
-  bool TakeNodeLogBudget(BootTime now, Effects* out);  // of log lines that any node can trigger
-  bool Step(BootTime now, Effects* out);               // true: something changed
-  bool StepRecovering(BootTime now, Effects* out);
-  bool RecoverRound(BootTime now, Effects* out);
-  bool StepGathering(BootTime now, Effects* out);
-  void WatchForHang(BootTime now, Effects* out);
-  void AskWhereWorkersStand(BootTime now, Effects* out);
-  void TellMembersAtOnce();
-  void ActOnHang(BootTime now, Effects* out);
-  bool StepRunning(BootTime now, Effects* out);
-  bool StepDraining(BootTime now, Effects* out);
-  bool StepVerdict(BootTime now, Effects* out);
-  bool EndWithSuccess(BootTime now, Effects* out);
-  bool EndBeforeRound(BootTime now, Effects* out);
-  void MakeRound(BootTime now, const std::vector<Candidate>& members, Effects* out);
-  void Drain(BootTime now, const StopReason& why, Effects* out);
-  void NoteLossesOfDrain(BootTime now);
-  void NoteCrashLoops(BootTime now, Effects* out);
-  void Conclude(BootTime now, v1::Verdict verdict, Effects* out);
-  void ConcludeWith(BootTime now, int exit_code, const std::string& reason, Effects* out);
-  void Enter(State state, BootTime now, const std::string& why, Effects* out, const NoteSubject& whom = {});
 
   Random random_;
   Job job_;
-  Allowance lines_on_nodes_{kNodeLinesBurst, kNodeLinesPerSecond};
-  Allowance lines_left_out_{1, kLeftOutLinesPerSecond};
-  Directives directives_;
+  NodeLines lines_;
+  Outbox outbox_;
   Announcements announcements_;
   BootTime decided_at_ = absl::InfinitePast();
   bool undecided_ = false;  // news has arrived since decided_at_

@@ -71,7 +71,7 @@ v1::Verdict VerdictFor(const Job& job, const Host& host) {
 v1::Stop StopFor(const Job& job, const Host& host) {
   v1::Stop stop;
   *stop.mutable_round() = host.part.in_round ? job.greatest.id() : host.status.last().id();
-  stop.set_cause(host.part.in_round ? job.greatest.drain_cause : "this round is over");
+  stop.set_cause(host.part.in_round ? job.greatest.drain.cause : "this round is over");
   stop.set_grace_ms(absl::ToInt64Milliseconds(job.options.shutdown_grace));
   return stop;
 }

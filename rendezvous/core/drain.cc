@@ -63,16 +63,17 @@ bool PredecessorMayGoOn(const Job& job) {
     return job.Claims(entry.second) && entry.second.part.round.node_rank() == round.coordinator_rank();
   };
   const bool is_back = std::any_of(job.hosts.begin(), job.hosts.end(), contained_it);
-  return !is_back && job.MembersUnseen() > (job.greatest.ended.count(round.coordinator_rank()) == 0 ? 1 : 0);
+  return !is_back &&
+         job.MembersUnseen() > (job.greatest.losses.ended.count(round.coordinator_rank()) == 0 ? 1 : 0);
 }
 
 }  // namespace
 
 std::optional<StopReason> WhyStop(BootTime now, const Job& job) {
   const GreatestRound& round = job.greatest;
-  if (round.loss_at) {
-    return StopReason{.text = round.loss_text.empty() ? "a node was lost" : round.loss_text,
-                      .is_logged = round.loss_is_logged};
+  if (round.losses.at) {
+    return StopReason{.text = round.losses.text.empty() ? "a node was lost" : round.losses.text,
+                      .is_logged = round.losses.is_logged};
   }
   if (!job.cancelled_on.empty()) return StopReason{.text = absl::StrCat("cancelled on ", job.cancelled_on)};
   const bool absent_may_return = job.OnlyAbsentNodesRun();
@@ -100,7 +101,7 @@ BootTime PredecessorsLeasesEnd(const Job& job) {
 }
 
 bool PredecessorsRoundMayRun(BootTime now, const Job& job) {
-  if (job.greatest.owned || now >= PredecessorsLeasesEnd(job)) return false;
+  if (job.greatest.is_controlled || now >= PredecessorsLeasesEnd(job)) return false;
   if (job.PrimaryIsKnownEnded()) {
     std::set<int> accounted = job.AccountedFor();
     accounted.insert(job.succession.farewell()->node_rank());
@@ -114,10 +115,10 @@ bool PredecessorsRoundMayRun(BootTime now, const Job& job) {
 // more.
 bool StopIsOverdue(BootTime now, const Job& job, const Host& host) {
   const CoordinatorOptions& options = job.options;
-  const BootTime grace_ends = job.greatest.trouble_at + options.shutdown_grace;
+  const BootTime grace_ends = job.greatest.drain.began + options.shutdown_grace;
   if (!options.leased() || now <= grace_ends) return false;
   if (job.MembersUnseen() > 0) {
-    const BootTime missed_at = job.greatest.missed_at.value_or(job.greatest.trouble_at);
+    const BootTime missed_at = job.greatest.losses.missed_at.value_or(job.greatest.drain.began);
     return !host.IsLeaving() || now > missed_at + options.shutdown_grace;
   }
   return now > grace_ends + (host.IsLeaving() ? kLeaveLimit : kStopLimit);

@@ -8,6 +8,7 @@
 #include "base/text/text.h"
 #include "base/wire/ids.h"
 #include "rendezvous/core/job.h"
+#include "rendezvous/core/next_round.h"
 
 namespace muster::rendezvous {
 namespace {

@@ -18,16 +18,12 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 
 #include "base/core/time.h"
 #include "muster/v1/rendezvous.pb.h"
 #include "rendezvous/core/effects.h"
-#include "rendezvous/core/host.h"
 
 namespace muster::rendezvous {
-
-struct Job;
 
 // This coordinator's own.
 struct Farewell {
@@ -42,12 +38,5 @@ struct Farewell {
   // The word, with its age at present.
   v1::PrimaryEnded WordAt(BootTime now) const;
 };
-
-// The farewell that is due because `own` reports that its main process has died; nullopt: it is not the primary's
-// host, or nobody could use it. last_seq: seq of the newest directive to anybody.
-std::optional<Farewell> FarewellFor(BootTime now, const Job& job, const Host& own, uint64_t last_seq);
-
-// Whether each host of its audience has applied a directive that carries it.
-bool AudienceHasFarewell(const Job& job);
 
 }  // namespace muster::rendezvous

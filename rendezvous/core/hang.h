@@ -4,18 +4,12 @@
 #pragma once
 
 #include <optional>
-#include <string>
-#include <vector>
 
 #include "base/core/time.h"
-#include "base/stacks/rank_snapshot.h"
 #include "muster/v1/rendezvous.pb.h"
-#include "rendezvous/core/root_cause.h"
 #include "rendezvous/core/stall.h"
 
 namespace muster::rendezvous {
-
-struct Job;
 
 // From the question to the last answer, while all members are heard.
 inline constexpr absl::Duration kSnapshotAnswers = absl::Seconds(10);
@@ -58,30 +52,5 @@ struct Hang {
   std::optional<v1::Hang> kill_order;
   BootTime kill_ordered_at = absl::InfinitePast();
 };
-
-// freshness: how old the newest status of a member may be.
-Silence SilenceOf(BootTime now, absl::Duration freshness, const Job& job);
-
-std::string DescribeSilence(const Job& job);
-// The round is silent, but it may still be: nothing is done.
-std::string DescribeColdSilence(const Job& job);
-
-// Whether all members that run workers have answered the open question.
-bool AllHaveAnswered(const Job& job);
-
-// What they have answered, by rank.
-std::vector<RankSnapshot> SnapshotsOf(const Job& job);
-
-struct Finding {
-  int rank = 0;                    // to end: the first suspect that lives, else the lowest rank that does
-  bool is_sure = false;            // it is the only suspect, and no weak one
-  std::string why;                 // a sentence
-  std::vector<std::string> lines;  // for the log
-};
-Finding FindHung(const Job& job);
-
-// What stands for the failure of the rank that was to end, where its node has reported none: it could not end it,
-// or was lost. nullopt: no rank was to end.
-std::optional<SeenFailure> FailureOfHang(const Job& job);
 
 }  // namespace muster::rendezvous

@@ -60,10 +60,6 @@ struct Part {
 // Lines in the log about one node's becoming unusable, and usable again: a broken one may alternate without end.
 inline constexpr double kUseLinesBurst = 20;
 inline constexpr double kUseLinesPerSecond = 1.0 / 60;
-// The same of all nodes together, and of the deaths that they report: a node can come back under ever new names.
-inline constexpr double kNodeLinesBurst = 2'000;
-inline constexpr double kNodeLinesPerSecond = 1;
-inline constexpr double kLeftOutLinesPerSecond = 1.0 / 600;  // that such lines are left out
 
 struct Host {
   v1::AgentStatus status;  // the newest

@@ -24,7 +24,7 @@ bool Job::IsReady(const Host& host) const {
 }
 
 bool Job::MadeItsRound() const {
-  return greatest.owned && greatest.is_ours && Same(greatest.id().epoch(), epoch());
+  return greatest.is_controlled && greatest.was_made_here && Same(greatest.id().epoch(), epoch());
 }
 
 const Host* Job::OwnHost() const {
@@ -88,7 +88,7 @@ bool Job::EveryNodeSucceeded() const {
 // A drain because of a disconnected member stops the others early. If all attached members have succeeded there
 // are no workers to stop, and the disconnected one may return within its lease, finished or still running.
 bool Job::OnlyAbsentNodesRun() const {
-  if (greatest.succeeded.empty()) return false;
+  if (greatest.successes.ranks.empty()) return false;
   return std::all_of(hosts.begin(), hosts.end(), [](const auto& entry) {
     const Host& host = entry.second;
     return !host.part.in_round || !host.IsAttached() || host.part.succeeded;
@@ -99,18 +99,18 @@ bool Job::SomeProgressed() const {
   const auto progressed = [this](const auto& entry) {
     return Claims(entry.second) && entry.second.status.progressed();
   };
-  return greatest.lost_had_progressed || std::any_of(hosts.begin(), hosts.end(), progressed);
+  return greatest.gone.had_progressed || std::any_of(hosts.begin(), hosts.end(), progressed);
 }
 
 bool Job::ProgressIsWatched() const {
   const auto watches = [this](const auto& entry) {
     return Claims(entry.second) && entry.second.status.watches_progress();
   };
-  return greatest.lost_watched_progress || std::any_of(hosts.begin(), hosts.end(), watches);
+  return greatest.gone.watched_progress || std::any_of(hosts.begin(), hosts.end(), watches);
 }
 
 std::set<int> Job::AccountedFor() const {
-  std::set<int> accounted = greatest.departed_after_success;
+  std::set<int> accounted = greatest.successes.departed;
   for (const auto& [id, host] : hosts) {
     if (host.part.in_round) accounted.insert(host.part.round.node_rank());
   }
@@ -121,19 +121,19 @@ int Job::MembersMissing() const { return greatest.node_count() - static_cast<int
 
 // A drain asks for each status, so this makes no set.
 int Job::MembersUnseen() const {
-  const std::set<int>& departed = greatest.departed_after_success;
+  const std::set<int>& departed = greatest.successes.departed;
   const auto counted = [&](int rank) { return departed.count(rank) > 0; };
   int seen = static_cast<int>(departed.size());
-  for (const int rank : greatest.ended) seen += counted(rank) ? 0 : 1;
+  for (const int rank : greatest.losses.ended) seen += counted(rank) ? 0 : 1;
   for (const auto& [id, host] : hosts) {
     const int rank = host.part.round.node_rank();
-    seen += host.part.in_round && !counted(rank) && greatest.ended.count(rank) == 0 ? 1 : 0;
+    seen += host.part.in_round && !counted(rank) && greatest.losses.ended.count(rank) == 0 ? 1 : 0;
   }
   return greatest.node_count() - seen;
 }
 
 std::vector<FailureRef> Job::Failures() const {
-  std::vector<FailureRef> failures = RefsTo(greatest.lost_failures);
+  std::vector<FailureRef> failures = RefsTo(greatest.gone.failures);
   for (const auto& [id, host] : hosts) {
     if (!host.part.in_round || !host.status.has_failure()) continue;
     if (!Same(host.status.failure().round(), greatest.id())) continue;
@@ -145,14 +145,14 @@ std::vector<FailureRef> Job::Failures() const {
 // ---- the predecessor's farewell -----------------------------------------------------------------------------
 
 std::optional<int> Job::RankOfEndedPrimary() const {
-  if (greatest.owned || !succession.FarewellIsValid()) return std::nullopt;
+  if (greatest.is_controlled || !succession.FarewellIsValid()) return std::nullopt;
   const int rank = succession.farewell()->node_rank();
   if (AccountedFor().count(rank) > 0) return std::nullopt;
   return rank;
 }
 
 bool Job::PrimaryIsKnownEnded() const {
-  if (greatest.owned || !succession.FarewellIsValid()) return false;
+  if (greatest.is_controlled || !succession.FarewellIsValid()) return false;
   int told = 0;
   for (const auto& [id, host] : hosts) {
     if (!host.IsTrainer()) continue;

@@ -20,7 +20,7 @@
 #include "rendezvous/core/own_pauses.h"
 #include "rendezvous/core/refusals.h"
 #include "rendezvous/core/root_cause.h"
-#include "rendezvous/core/states.h"
+#include "rendezvous/core/state.h"
 #include "rendezvous/core/succession.h"
 
 namespace muster::rendezvous {

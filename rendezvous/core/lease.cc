@@ -11,7 +11,7 @@ namespace {
 
 // All other members of the round are known to have ended.
 bool IsLastMember(const Job& job) {
-  return job.greatest.node_count() <= 1 + static_cast<int>(job.greatest.ended.size());
+  return job.greatest.node_count() <= 1 + static_cast<int>(job.greatest.losses.ended.size());
 }
 
 // When the newest directive was sent that another member of the round has applied; or any other node, if all other
@@ -30,9 +30,10 @@ BootTime EchoedByOthers(const Job& job) {
 // knows of the job.
 bool NobodyCouldGoOn(const Job& job) {
   if (!IsLastMember(job)) return false;
-  const std::set<int>& ended = job.greatest.ended;
+  const std::set<int>& ended = job.greatest.losses.ended;
   return (job.hosts.size() == 1 && !job.some_strayed) ||
-         std::includes(job.greatest.succeeded.begin(), job.greatest.succeeded.end(), ended.begin(), ended.end());
+         std::includes(job.greatest.successes.ranks.begin(), job.greatest.successes.ranks.end(), ended.begin(),
+                       ended.end());
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "base/wire/ids.h"
 #include "rendezvous/core/explain.h"
 #include "rendezvous/core/job.h"
+#include "rendezvous/core/next_round.h"
 
 namespace muster::rendezvous {
 namespace {
@@ -24,14 +25,14 @@ bool SomeoneTookAPlace(const Job& job) {
 
 Members LookAtMembers(const Job& job) {
   Members members;
-  std::set<int> running = job.greatest.departed_after_success;
+  std::set<int> running = job.greatest.successes.departed;
   bool all_succeeded = true;
   int claims = 0, may_have_missed_it = 0;
   for (const auto& [id, host] : job.hosts) {
     if (!job.Follows(host) || !host.IsTrainer()) continue;
     const v1::Phase phase = host.status.phase();
     if (!job.Claims(host)) {
-      const bool may_be_member = !job.greatest.is_ours || job.greatest.HasMember(id);
+      const bool may_be_member = !job.greatest.was_made_here || job.greatest.HasMember(id);
       may_have_missed_it += may_be_member && host.part.in_older_round && host.IsAttached() ? 1 : 0;
       if (may_be_member && host.status.last().has_node_rank() && host.RunsSomething()) {
         members.broken = absl::StrCat(host.status.hostname(), " runs a different round");
@@ -61,6 +62,10 @@ Members LookAtMembers(const Job& job) {
     if (const std::string ended = HowPrimaryEnded(job); !ended.empty()) members.broken = ended;
   }
   return members;
+}
+
+bool AllAreHere(const Job& job) {
+  return static_cast<int>(ReadyCandidates(job).size()) + job.CountCannotStart() >= job.options.max_nodes;
 }
 
 absl::Duration PatienceForAbsent(const Job& job, const Members& members) {

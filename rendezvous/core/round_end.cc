@@ -1,6 +1,8 @@
 #include "rendezvous/core/round_end.h"
 
 #include <algorithm>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -8,6 +10,8 @@
 #include "base/exit_codes.h"
 #include "base/text/text.h"
 #include "base/wire/failure.h"
+#include "rendezvous/core/explain.h"
+#include "rendezvous/core/hung_ranks.h"
 #include "rendezvous/core/job.h"
 
 namespace muster::rendezvous {
@@ -25,20 +29,20 @@ std::string BudgetSpent(int budget, const std::string& what, const std::string& 
 // than kEchoWindow before it.
 EndCause Classify(const GreatestRound& round, const std::optional<SeenFailure>& cause,
                   const std::vector<FailureRef>& failures) {
-  if (round.loss_at && (!cause || *round.loss_at <= cause->at + kEchoWindow)) return EndCause::kNodeLoss;
+  if (round.losses.at && (!cause || *round.losses.at <= cause->at + kEchoWindow)) return EndCause::kNodeLoss;
   if (!cause) return EndCause::kMembership;
   // If no worker failed before the drain started, the round was stopped for another reason, and the failures come
   // from workers that saw their peers end. Any failure counts here, not only the root cause, which need not be the
   // earliest: a signal ranks above an exit code.
   const bool failed_before = std::any_of(failures.begin(), failures.end(), [&round](const FailureRef& f) {
-    return f.at <= round.trouble_at && !f.failure->after_our_signal();
+    return f.at <= round.drain.began && !f.failure->after_our_signal();
   });
   return failed_before ? EndCause::kWorkerFailure : EndCause::kMembership;
 }
 
 std::string Describe(const GreatestRound& round, EndCause end, const std::optional<SeenFailure>& cause) {
   if (end == EndCause::kWorkerFailure) return DescribeFailure(cause->failure);
-  return round.loss_text.empty() ? round.drain_cause : round.loss_text;
+  return round.losses.text.empty() ? round.drain.cause : round.losses.text;
 }
 
 RoundResult ResultOf(BootTime now, const Job& job, EndCause end, const std::optional<SeenFailure>& cause) {
@@ -46,15 +50,15 @@ RoundResult ResultOf(BootTime now, const Job& job, EndCause end, const std::opti
   result.end = end;
   result.at = now;
   // A coordinator that was down when the failure happened hears of it late.
-  const BootTime began = job.greatest.trouble_at;
+  const BootTime began = job.greatest.drain.began;
   const BootTime trouble = cause ? std::min(began, cause->at) : began;
   result.lasted = std::max(absl::ZeroDuration(), trouble - job.greatest.since);
   result.watched = job.ProgressIsWatched();
   result.progressed = job.SomeProgressed();
-  result.loss_is_free = end == EndCause::kNodeLoss && RestSuffices(job) &&
-                        std::all_of(job.greatest.lost.begin(), job.greatest.lost.end(), [&job](const auto& lost) {
-                          return job.crash_loops.LossesInARow(lost.second) >= 2;
-                        });
+  result.loss_is_free =
+      end == EndCause::kNodeLoss && RestSuffices(job) &&
+      std::all_of(job.greatest.losses.nodes.begin(), job.greatest.losses.nodes.end(),
+                  [&job](const auto& lost) { return job.crash_loops.LossesInARow(lost.second) >= 2; });
   if (end == EndCause::kWorkerFailure && !cause->failure.hung_for_all()) result.culprit = cause->host_id;
   return result;
 }
@@ -75,7 +79,7 @@ std::optional<v1::Verdict> VerdictAfterFailure(const Job& job, const RoundAccoun
   v1::Verdict verdict;
   verdict.set_origin("muster");
   SetRootCause(*round.cause, job.Failures(), &verdict);
-  verdict.set_more_failures(std::min(verdict.more_failures() + job.greatest.more_lost_failures, kMaxCount));
+  verdict.set_more_failures(std::min(verdict.more_failures() + job.greatest.gone.more_failures, kMaxCount));
   v1::Failure& cause = *verdict.mutable_root_cause();
   if (SoundsLikeAnEcho(cause) && cause.hint().empty()) cause.set_hint(WhoLeftEarly(job));
   verdict.set_exit_code(ExitCodeOf(*round.cause));
@@ -99,7 +103,7 @@ std::optional<v1::Verdict> VerdictAfterFailure(const Job& job, const RoundAccoun
 }  // namespace
 
 bool RestSuffices(const Job& job) {
-  const int rest = job.greatest.node_count() - static_cast<int>(job.greatest.lost.size());
+  const int rest = job.greatest.node_count() - static_cast<int>(job.greatest.losses.nodes.size());
   return rest - rest % job.options.node_unit >= job.options.min_nodes;
 }
 
@@ -141,6 +145,57 @@ std::optional<v1::Verdict> VerdictAfter(const Job& job, const RoundAccount& roun
     return verdict;
   }
   return std::nullopt;
+}
+
+namespace {
+
+// Before the cost of the round is counted, which depends on it.
+void NoteCrashLoops(BootTime now, Job* job, Effects* out) {
+  const GreatestRound& greatest = job->greatest;
+  std::set<std::string> lost, kept;
+  for (const auto& [rank, node] : greatest.losses.nodes) {
+    if (!node.empty()) lost.insert(node);
+  }
+  for (const auto& [id, host] : job->hosts) {
+    const Part& part = host.part;
+    if (part.in_round && greatest.losses.nodes.count(part.round.node_rank()) == 0) kept.insert(part.node);
+  }
+  job->crash_loops.OnRoundEnd(now, greatest.drain.began - greatest.since, lost, kept);
+  if (!RestSuffices(*job)) return;
+  for (const std::string& node : lost) {
+    const int losses = job->crash_loops.LossesInARow(node);
+    if (losses < 2) continue;
+    Say(Severity::kWarning,
+        absl::StrCat(node, " was lost ", losses,
+                     " times in a row, soon after it had joined: while the others suffice, ",
+                     node == kNewNode ? "such nodes are" : "it is", " held back for ",
+                     absl::FormatDuration(job->crash_loops.HeldBackUntil(node) - now),
+                     ", and this loss does not count (--max-node-losses)"),
+        out, {.event = events::kNodeSetAside, .round = static_cast<int64_t>(greatest.number())});
+  }
+}
+
+void NoteLosses(BootTime now, Job* job) {
+  GreatestRound& greatest = job->greatest;
+  for (const auto& [id, host] : job->hosts) {
+    const bool lost = host.part.in_round && !host.part.succeeded && host.part.lost_at != absl::InfiniteFuture();
+    if (lost) greatest.losses.Note(host.part.lost_at, HowLost(host), &host.part);
+  }
+  if (const std::string ended = HowPrimaryEnded(*job); !ended.empty()) {
+    greatest.losses.Note(job->succession.primary_ended_at(), ended, nullptr);
+  } else if (job->MembersMissing() > 0 && !greatest.losses.at) {
+    greatest.losses.Note(job->succession.WhenLost(now),
+                         absl::StrCat("no heartbeat from ", MissingNames(*job), " since this coordinator started"),
+                         nullptr);
+  }
+}
+
+}  // namespace
+
+void CloseRound(BootTime now, Job* job, Effects* out) {
+  NoteLosses(now, job);
+  NoteCrashLoops(now, job, out);
+  job->counts = job->greatest.counts.After(AccountOf(now, *job).result, job->options);
 }
 
 bool AwaitsNoAcknowledgement(BootTime now, const Job& job) {

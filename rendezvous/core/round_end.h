@@ -7,6 +7,7 @@
 #include "base/core/time.h"
 #include "muster/v1/rendezvous.pb.h"
 #include "rendezvous/core/budgets.h"
+#include "rendezvous/core/effects.h"
 #include "rendezvous/core/root_cause.h"
 
 namespace muster::rendezvous {
@@ -21,6 +22,9 @@ struct RoundAccount {
 
 // Only for a round that is drained (RoundIsDrained in drain.h): before, failures may still be reported.
 RoundAccount AccountOf(BootTime now, const Job& job);
+
+// Once the round is drained: counts its losses and its cost in job->counts.
+void CloseRound(BootTime now, Job* job, Effects* out);
 
 // Whether the members of the round that were neither lost nor left are enough for another one.
 bool RestSuffices(const Job& job);

@@ -1,17 +1,19 @@
-// The coordinator's states and all transitions between them, each with its condition. Coordinator::Enter() checks
-// every transition against this table, and a test compares the table with this folder's README.
+// All transitions between the coordinator's states, each with its condition and what is done then. They drive: a
+// step takes the first row of the present state whose condition holds. A test renders the table into this folder's
+// README.
 #pragma once
 
 #include <string_view>
 #include <vector>
 
 #include "base/core/time.h"
+#include "rendezvous/core/actions.h"
+#include "rendezvous/core/glance.h"
+#include "rendezvous/core/state.h"
 
 namespace muster::rendezvous {
 
 struct Job;
-
-enum class State { kRecovering, kGathering, kRunning, kDraining, kVerdict, kReleasing };
 
 struct Transition {
   State from;
@@ -19,14 +21,17 @@ struct Transition {
   std::string_view event;
   std::string_view guard;   // condition
   std::string_view effect;  // order sent to all nodes
-  // What must hold of the job when the state is entered: the condition, or as much of it as a glance at the whole
-  // job can tell. A step that forgets a rule fails here, in every simulated and every real job.
-  bool (*holds)(BootTime now, const Job& job);
+  bool (*holds)(const Glance& glance);
+  // nullptr: it is taken when the status is learned (learning.h), not in a step.
+  Action* act;
 };
 
-std::string_view Name(State state);
 const std::vector<Transition>& Transitions();
-// Whether the job, which is in state `from`, may enter `to` now.
-bool MayEnter(State to, BootTime now, const Job& job);
+
+// The row that a step takes; nullptr: none.
+const Transition* NextTransition(const Glance& glance);
+
+// Whether a status may lead from the job's state to `to` as it is learned.
+bool MayBeLearned(State to, BootTime now, const Job& job);
 
 }  // namespace muster::rendezvous

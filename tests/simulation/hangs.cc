@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/wire/ids.h"
-#include "rendezvous/core/hang.h"
+#include "rendezvous/core/hung_ranks.h"
 #include "tests/simulation/delays.h"
 #include "tests/simulation/endings.h"
 

@@ -145,7 +145,7 @@ void Invariants::CheckConcludedSuccess(const CoordinatorHome& home) {
   if (TwoHaveTheNumberOf(coordinator.newest_known)) return;
   // Its own round ran on when a node came back from a greater one, which had ended before.
   const rendezvous::GreatestRound& greatest = home.core.job().greatest;
-  if (greatest.is_ours && KeyOf(greatest.id()) != coordinator.newest_known) return;
+  if (greatest.was_made_here && KeyOf(greatest.id()) != coordinator.newest_known) return;
   Fail(4, absl::StrCat("coordinator ", home.id, " concludes 0, but has not heard that every node of round ",
                        ToString(coordinator.newest_known), " succeeded"));
 }

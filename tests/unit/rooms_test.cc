@@ -45,9 +45,9 @@ const std::vector<Room>& Rooms() {
        {"agent/host/core", "agent/host/process", "agent/host/preload", "agent/host/output", "agent/host/report",
         "agent/host/watch"}},
       {"cli",
-       {"agent/process", "agent/platform/discovery", "agent/platform/machine", "agent/platform/notice", "agent/host",
-        "agent/host/core", "agent/host/process", "agent/host/report", "rendezvous", "rendezvous/core",
-        "rendezvous/gate", "rendezvous/transport"}},
+       {"agent/process", "agent/platform/discovery", "agent/platform/machine", "agent/platform/notice",
+        "agent/host", "agent/host/core", "agent/host/process", "agent/host/report", "rendezvous",
+        "rendezvous/core", "rendezvous/gate", "rendezvous/transport"}},
   };
   return rooms;
 }
@@ -121,13 +121,53 @@ TEST(RoomsTest, NoFolderIncludesItsDependents) {
   EXPECT_EQ(arrows.count({"base/console", "base/proc"}) + arrows.count({"base/proc", "base/console"}), 0u);
 }
 
-// A host and its agent may be two containers of a pod, so code that both need is in base/. What the node knows of its
-// surroundings may be read by both.
+// A module is a header with its source. What a module includes of its folder, down to the last one.
+void Descend(const std::string& module, const std::map<std::string, std::set<std::string>>& includes,
+             std::set<std::string>* below) {
+  const auto own = includes.find(module);
+  if (own == includes.end()) return;
+  for (const std::string& included : own->second) {
+    if (below->insert(included).second) Descend(included, includes, below);
+  }
+}
+
+TEST(RoomsTest, NoModuleIncludesItsDependents) {
+  const fs::path root = MUSTER_SOURCE_DIR;
+  const std::regex include(R"re(#include "([^"]*)/([^"/]*)\.h")re");
+  std::map<std::string, std::map<std::string, std::set<std::string>>> folders;
+  for (const char* top : {"base", "rendezvous", "agent", "cli"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(root / top)) {
+      const fs::path& path = entry.path();
+      if (path.extension() != ".cc" && path.extension() != ".h") continue;
+      const std::string folder = fs::relative(path.parent_path(), root).string();
+      std::ifstream file(path);
+      std::string line;
+      while (std::getline(file, line)) {
+        std::smatch found;
+        const bool within =
+            std::regex_search(line, found, include) && found[1] == folder && found[2] != path.stem();
+        if (within) folders[folder][path.stem()].insert(found[2]);
+      }
+    }
+  }
+  EXPECT_GT(folders.size(), 15u) << "no sources found: have the folders moved?";
+  for (const auto& [folder, includes] : folders) {
+    for (const auto& [module, unused] : includes) {
+      std::set<std::string> below;
+      Descend(module, includes, &below);
+      EXPECT_EQ(below.count(module), 0u) << folder << "/" << module << " includes itself by way of others";
+    }
+  }
+}
+
+// A host and its agent may be two containers of a pod, so code that both need is in base/. What the node knows of
+// its surroundings may be read by both.
 TEST(RoomsTest, HostAndAgentProcessDoNotIncludeEachOther) {
   const std::regex room("agent/(host|process|platform).*");
   for (const auto& [arrow, where] : Arrows()) {
     std::smatch from, to;
-    const bool within_agent = std::regex_match(arrow.first, from, room) && std::regex_match(arrow.second, to, room);
+    const bool within_agent =
+        std::regex_match(arrow.first, from, room) && std::regex_match(arrow.second, to, room);
     if (!within_agent || from[1] == to[1]) continue;
     EXPECT_EQ(to[1], "platform") << where;
   }

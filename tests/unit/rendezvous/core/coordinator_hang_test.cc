@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/stacks/snapshot_message.h"
-#include "rendezvous/core/hang.h"
+#include "rendezvous/core/hung_ranks.h"
 #include "tests/unit/rendezvous/core/coordinator_cluster.h"
 
 namespace muster::rendezvous {

@@ -69,7 +69,7 @@ TEST(CoordinatorNonsense, ANodeCannotReportTheSuccessOfAnother) {
     c.Phase("c", v1::PHASE_SUCCEEDED);
   }
   EXPECT_EQ(c.core().greatest().node_count(), 3);
-  EXPECT_EQ(c.core().job().greatest.succeeded, std::set<int>({ranks[2]}));
+  EXPECT_EQ(c.core().job().greatest.successes.ranks, std::set<int>({ranks[2]}));
   EXPECT_FALSE(c.core().verdict().has_value());
 }
 

@@ -76,7 +76,7 @@ constexpr absl::Duration kNano = absl::Nanoseconds(1);
 struct Moment {
   explicit Moment(State state) : job(Options(), kBegan, 7) {
     job.state = state;
-    job.state_since = job.greatest.trouble_at = now;
+    job.state_since = job.greatest.drain.began = job.gathering.since = now;
   }
 
   static CoordinatorOptions Options() {
@@ -105,7 +105,7 @@ struct Moment {
   }
   // In a round of a and b that another coordinator has made.
   void KnowSuccess() {
-    job.greatest.succeeded = {0, 1};
+    job.greatest.successes.ranks = {0, 1};
     job.greatest.members = {{0, "a"}, {1, "b"}};
   }
   Host& AttachMember(const std::string& id, int rank, v1::Phase phase) {
@@ -123,9 +123,10 @@ struct Moment {
     *job.greatest.round.mutable_id()->mutable_epoch() = job.epoch();
     job.greatest.round.set_node_count(nodes);
   }
-  void Conclude(int exit_code) {
-    job.verdict.emplace();
-    job.verdict->set_exit_code(exit_code);
+  // A step, or a status, leads to this state.
+  bool LeadsTo(State to) const {
+    const Transition* const next = NextTransition(Glance(now, job));
+    return (next != nullptr && next->to == to) || MayBeLearned(to, now, job);
   }
 
   Job job;
@@ -168,8 +169,12 @@ std::vector<Condition> ConditionsOfRecovering() {
       {S::kRecovering,
        S::kGathering,
        "lease and margin have passed",
-       [](Moment* m) { m->now = m->job.succession.members_known_until(); },
-       {{"they have not", [](Moment* m) { m->now -= kNano; }},
+       [](Moment* m) {
+         m->Attach("a", 0, v1::PHASE_READY);
+         m->now = m->job.succession.members_known_until();
+       },
+       {{"no node is here", [](Moment* m) { m->job.hosts.Erase("a"); }},
+        {"they have not", [](Moment* m) { m->now -= kNano; }},
         {"a node reports a round", [](Moment* m) { m->KnowRound(1); }}}},
       {S::kRecovering,
        S::kRunning,
@@ -212,7 +217,6 @@ std::vector<Condition> ConditionsOfRecovering() {
        [](Moment* m) {
          KnowRoundOfTwo(m, v1::PHASE_SUCCEEDED, v1::PHASE_SUCCEEDED);
          m->KnowSuccess();
-         m->Conclude(0);
        },
        {{"one does not follow this epoch",
          [](Moment* m) { m->At("b").status.mutable_applied()->mutable_epoch()->set_number(9); }}}},
@@ -226,25 +230,24 @@ std::vector<Condition> ConditionsOfRounds() {
        S::kRunning,
        "a round may begin",
        [](Moment* m) {
-         m->KnowRound(1);
-         m->job.greatest.owned = true;
+         m->Attach("a", 0, v1::PHASE_READY);
+         m->Attach("b", 1, v1::PHASE_READY);
+         m->Attach("c", 2, v1::PHASE_READY);
        },
-       {{"it is another epoch's", [](Moment* m) { m->job.greatest.owned = false; }},
-        {"too many nodes", [](Moment* m) { m->job.greatest.round.set_node_count(4); }},
-        {"too few nodes", [](Moment* m) { m->job.greatest.round.set_node_count(0); }},
+       {{"too few nodes", [](Moment* m) { m->At("c").status.set_phase(v1::PHASE_UNUSABLE); }},
         {"during the restart delay", [](Moment* m) { m->job.gathering.not_before = m->now + kNano; }},
         {"the primary leaves", [](Moment* m) { m->job.primary_leaves = true; }},
         {"beside workers whose lease runs",
-         [](Moment* m) { m->Attach("b", 1, v1::PHASE_RUNNING).lease_until = m->now; }}}},
+         [](Moment* m) { m->Attach("d", 3, v1::PHASE_RUNNING).lease_until = m->now; }}}},
       {S::kRunning,
        S::kDraining,
        "a node was lost",
        [](Moment* m) {
          m->KnowRound(1);
          m->AttachMember("a", 0, v1::PHASE_RUNNING);
-         m->job.greatest.NoteLoss(m->now, "a node was lost");
+         m->job.greatest.losses.Note(m->now, "a node was lost", nullptr);
        },
-       {{"none was", [](Moment* m) { m->job.greatest.loss_at.reset(); }}}},
+       {{"none was", [](Moment* m) { m->job.greatest.losses.at.reset(); }}}},
       {S::kRunning,
        S::kDraining,
        "a new node has been ready for long enough",
@@ -256,13 +259,13 @@ std::vector<Condition> ConditionsOfRounds() {
        },
        {{"not for long enough", [](Moment* m) { m->job.gathering.newcomers_since += kNano; }},
         {"it is not ready any more", [](Moment* m) { m->At("b").status.set_phase(v1::PHASE_UNUSABLE); }},
-        {"a member has succeeded", [](Moment* m) { m->job.greatest.succeeded = {0}; }}}},
+        {"a member has succeeded", [](Moment* m) { m->job.greatest.successes.ranks = {0}; }}}},
       {S::kDraining,
        S::kGathering,
        "the round is drained, and another may follow",
        [](Moment* m) {
          m->KnowRound(1);
-         m->job.greatest.owned = true;
+         m->job.greatest.is_controlled = true;
          m->AttachMember("a", 0, v1::PHASE_READY).exchange.stop_seq = 1;
        },
        {{"a member still stops",
@@ -276,7 +279,7 @@ std::vector<Condition> ConditionsOfRounds() {
         {"the job was cancelled", [](Moment* m) { m->job.cancelled_on = "a"; }},
         {"a budget is used up",
          [](Moment* m) {
-           m->job.greatest.NoteLoss(m->now, "a node was lost");
+           m->job.greatest.losses.Note(m->now, "a node was lost", nullptr);
            m->job.counts.losses.assign(static_cast<size_t>(m->job.options.max_node_losses) + 1, m->now);
          }}}},
       {S::kDraining,
@@ -284,24 +287,21 @@ std::vector<Condition> ConditionsOfRounds() {
        "the round is drained, and a budget is used up",
        [](Moment* m) {
          m->KnowRound(1);
-         m->job.greatest.owned = true;
+         m->job.greatest.is_controlled = true;
          m->AttachMember("a", 0, v1::PHASE_READY).exchange.stop_seq = 1;
-         m->job.greatest.NoteLoss(m->now, "a node was lost");
+         m->job.greatest.losses.Note(m->now, "a node was lost", nullptr);
          m->job.counts.losses.assign(static_cast<size_t>(m->job.options.max_node_losses) + 1, m->now);
-         m->Conclude(69);
        },
        {{"a member still stops", [](Moment* m) { m->At("a").status.set_phase(v1::PHASE_STOPPING); }},
-        {"the budget suffices", [](Moment* m) { m->job.counts.losses.pop_back(); }},
-        {"it is a verdict of success", [](Moment* m) { m->Conclude(0); }}}},
+        {"the budget suffices", [](Moment* m) { m->job.counts.losses.pop_back(); }}}},
       {S::kDraining,
        S::kVerdict,
        "the round is drained, and the job was cancelled",
        [](Moment* m) {
          m->KnowRound(1);
-         m->job.greatest.owned = true;
+         m->job.greatest.is_controlled = true;
          m->AttachMember("a", 0, v1::PHASE_READY).exchange.stop_seq = 1;
          m->job.cancelled_on = "a";
-         m->Conclude(130);
        },
        {{"a member still stops", [](Moment* m) { m->At("a").status.set_phase(v1::PHASE_STOPPING); }},
         {"it was not", [](Moment* m) { m->job.cancelled_on.clear(); }}}},
@@ -314,30 +314,26 @@ std::vector<Condition> ConditionsOfTheEnd() {
       {S::kGathering,
        S::kVerdict,
        "too few came in time",
-       [](Moment* m) {
-         m->now = m->job.gathering.since + m->job.options.join_timeout;
-         m->Conclude(69);
-       },
-       {{"there is time left", [](Moment* m) { m->now -= kNano; }},
-        {"it is another verdict", [](Moment* m) { m->Conclude(1); }}}},
+       [](Moment* m) { m->now = m->job.gathering.since + m->job.options.join_timeout; },
+       {{"there is time left", [](Moment* m) { m->now -= kNano; }}}},
       {S::kGathering,
        S::kVerdict,
        "a node cannot start its program",
        [](Moment* m) {
          m->Attach("a", 0, v1::PHASE_READY).status.mutable_cannot_start();
-         m->Conclude(127);
+         m->job.state_since = m->now - kLatecomers;
        },
-       {{"it can", [](Moment* m) { m->At("a").status.clear_cannot_start(); }},
+       {{"other nodes may still be starting", [](Moment* m) { m->job.state_since += kNano; }},
+        {"it can", [](Moment* m) { m->At("a").status.clear_cannot_start(); }},
         {"there has been a round", [](Moment* m) { m->job.gathering.first_round = false; }}}},
       {S::kVerdict,
        S::kReleasing,
        "all nodes have acknowledged the verdict",
        [](Moment* m) {
-         m->Conclude(0);
+         m->job.verdict.emplace();
          *m->Attach("a", 0, v1::PHASE_READY).status.mutable_verdict() = *m->job.verdict;
        },
-       {{"there is none", [](Moment* m) { m->job.verdict.reset(); }},
-        {"one has another", [](Moment* m) { m->At("a").status.mutable_verdict()->set_digest(7); }},
+       {{"one has another", [](Moment* m) { m->At("a").status.mutable_verdict()->set_digest(7); }},
         {"one has not",
          [](Moment* m) {
            m->Attach("b", 1, v1::PHASE_READY);
@@ -352,17 +348,12 @@ std::vector<Condition> ConditionsOfTheEnd() {
                           [](Moment* m) {
                             KnowRoundOfTwo(m, v1::PHASE_SUCCEEDED, v1::PHASE_SUCCEEDED);
                             m->KnowSuccess();
-                            m->Conclude(0);
                           },
-                          {{"one did not", [](Moment* m) { m->job.greatest.succeeded = {0}; }},
-                           {"it is a verdict of failure", [](Moment* m) { m->Conclude(1); }}}});
+                          {{"one did not", [](Moment* m) { m->job.greatest.successes.ranks = {0}; }}}});
     conditions.push_back({from,
                           S::kVerdict,
                           "a node reports the verdict",
-                          [](Moment* m) {
-                            m->Attach("a", 0, v1::PHASE_READY).status.mutable_verdict();
-                            m->Conclude(3);
-                          },
+                          [](Moment* m) { m->Attach("a", 0, v1::PHASE_READY).status.mutable_verdict(); },
                           {{"none does", [](Moment* m) { m->At("a").status.clear_verdict(); }}}});
   }
   for (const S from : {S::kRecovering, S::kGathering}) {
@@ -372,16 +363,15 @@ std::vector<Condition> ConditionsOfTheEnd() {
                           [](Moment* m) {
                             m->Attach("a", 0, v1::PHASE_READY);
                             m->job.cancelled_on = "a";
-                            m->Conclude(130);
                           },
-                          {{"it was not", [](Moment* m) { m->job.cancelled_on.clear(); }},
-                           {"it is another verdict", [](Moment* m) { m->Conclude(1); }}}});
+                          {{"it was not", [](Moment* m) { m->job.cancelled_on.clear(); }}}});
   }
   for (const S from : {S::kGathering, S::kRunning, S::kDraining}) {
-    conditions.push_back(
-        {from, S::kRecovering, "the round is not of this epoch", [](Moment*) {}, {{"it is", [](Moment* m) {
-                                                                                     m->job.greatest.owned = true;
-                                                                                   }}}});
+    conditions.push_back({from,
+                          S::kRecovering,
+                          "the round is not of this epoch",
+                          [](Moment*) {},
+                          {{"it is", [](Moment* m) { m->job.greatest.is_controlled = true; }}}});
   }
   return conditions;
 }
@@ -400,12 +390,12 @@ TEST(StateConditions, EachTransitionNeedsItsCondition) {
                                       << condition.claim);
     Moment holds(condition.from);
     condition.given(&holds);
-    EXPECT_TRUE(MayEnter(condition.to, holds.now, holds.job));
+    EXPECT_TRUE(holds.LeadsTo(condition.to));
     for (const auto& [but, change] : condition.fails) {
       Moment fails(condition.from);
       condition.given(&fails);
       change(&fails);
-      EXPECT_FALSE(MayEnter(condition.to, fails.now, fails.job)) << but;
+      EXPECT_FALSE(fails.LeadsTo(condition.to)) << but;
     }
   }
 }
@@ -421,7 +411,7 @@ TEST(StateConditions, ANewCoordinatorMayEnterNothing) {
   Moment start(State::kRecovering);
   start.now = kBegan;
   for (State state : {State::kGathering, State::kRunning, State::kDraining, State::kVerdict, State::kReleasing}) {
-    EXPECT_FALSE(MayEnter(state, start.now, start.job)) << Name(state);
+    EXPECT_FALSE(start.LeadsTo(state)) << Name(state);
   }
 }
 

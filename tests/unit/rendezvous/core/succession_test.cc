@@ -109,45 +109,37 @@ TEST(SuccessionTest, ALossIsDatedAtTheLatestWordOfThePredecessor) {
 
 TEST(GreatestRoundTest, AGreaterRoundForgetsAllButTheLedgerAndTheNumbers) {
   GreatestRound greatest;
-  greatest.max_number = 9;
+  greatest.kept.max_number = 9;
   greatest.counts.failures = 2;
-  greatest.NoteLoss(kStart, "lost");
-  greatest.succeeded = greatest.departed_after_success = greatest.ended = {0};
-  greatest.lost_had_progressed = greatest.lost_watched_progress = greatest.strayed = true;
+  greatest.losses.Note(kStart, "lost", nullptr);
+  greatest.successes.ranks = greatest.successes.departed = greatest.losses.ended = {0};
+  greatest.gone.had_progressed = greatest.gone.watched_progress = greatest.losses.strayed = true;
   v1::Failure failure;
   *failure.mutable_round() = greatest.id();
-  greatest.NoteLostFailure(failure, "h", kStart);
-  ASSERT_EQ(greatest.lost_failures.size(), 1u);
+  greatest.gone.NoteFailure(failure, "h", kStart);
+  ASSERT_EQ(greatest.gone.failures.size(), 1u);
   v1::Round next;
   next.mutable_id()->set_number(5);
   next.set_node_rank(3);
   greatest.Become(next, kStart + absl::Seconds(1), true);
   EXPECT_EQ(greatest.number(), 5u);
   EXPECT_FALSE(greatest.round.has_node_rank());
-  EXPECT_TRUE(greatest.owned);
+  EXPECT_TRUE(greatest.is_controlled);
   EXPECT_EQ(greatest.since, kStart + absl::Seconds(1));
-  EXPECT_EQ(greatest.max_number, 9u);
+  EXPECT_EQ(greatest.kept.max_number, 9u);
   EXPECT_EQ(greatest.counts.failures, 2);
-  EXPECT_FALSE(greatest.loss_at.has_value());
-  EXPECT_TRUE(greatest.succeeded.empty() && greatest.departed_after_success.empty() && greatest.ended.empty() &&
-              greatest.lost_failures.empty());
-  EXPECT_FALSE(greatest.lost_had_progressed || greatest.lost_watched_progress || greatest.strayed);
+  EXPECT_FALSE(greatest.losses.at.has_value());
+  EXPECT_TRUE(greatest.successes.ranks.empty() && greatest.successes.departed.empty() &&
+              greatest.losses.ended.empty() && greatest.gone.failures.empty());
+  EXPECT_FALSE(greatest.gone.had_progressed || greatest.gone.watched_progress || greatest.losses.strayed);
 }
 
 TEST(GreatestRoundTest, TheEarliestLossIsKept) {
   GreatestRound greatest;
-  greatest.NoteLoss(kStart + absl::Seconds(2), "b");
-  greatest.NoteLoss(kStart + absl::Seconds(1), "a");
-  greatest.NoteLoss(kStart + absl::Seconds(1), "c");
-  EXPECT_EQ(greatest.loss_text, "a");
-}
-
-TEST(GreatestRoundTest, AFailureOfAnotherRoundIsNotKept) {
-  GreatestRound greatest;
-  v1::Failure failure;
-  failure.mutable_round()->set_number(3);
-  greatest.NoteLostFailure(failure, "h", kStart);
-  EXPECT_TRUE(greatest.lost_failures.empty());
+  greatest.losses.Note(kStart + absl::Seconds(2), "b", nullptr);
+  greatest.losses.Note(kStart + absl::Seconds(1), "a", nullptr);
+  greatest.losses.Note(kStart + absl::Seconds(1), "c", nullptr);
+  EXPECT_EQ(greatest.losses.text, "a");
 }
 
 TEST(GreatestRoundTest, OfManyFailuresOfLostHostsTheEarliestAreKept) {
@@ -155,24 +147,24 @@ TEST(GreatestRoundTest, OfManyFailuresOfLostHostsTheEarliestAreKept) {
   v1::Failure failure;
   for (size_t i = 0; i < 2 * kMaxLostFailures; ++i) {
     const absl::Duration at = absl::Seconds(i % 2 == 0 ? 1'000 - static_cast<int>(i) : static_cast<int>(i));
-    greatest.NoteLostFailure(failure, "h", kStart + at);
+    greatest.gone.NoteFailure(failure, "h", kStart + at);
   }
-  EXPECT_EQ(greatest.lost_failures.size(), kMaxLostFailures);
-  EXPECT_EQ(greatest.more_lost_failures, static_cast<int>(kMaxLostFailures));
-  for (const SeenFailure& seen : greatest.lost_failures) EXPECT_LT(seen.at, kStart + absl::Seconds(500));
-  greatest.ForgetLostFailures();
-  EXPECT_EQ(greatest.more_lost_failures, 0);
+  EXPECT_EQ(greatest.gone.failures.size(), kMaxLostFailures);
+  EXPECT_EQ(greatest.gone.more_failures, static_cast<int>(kMaxLostFailures));
+  for (const SeenFailure& seen : greatest.gone.failures) EXPECT_LT(seen.at, kStart + absl::Seconds(500));
+  greatest.gone.ForgetFailures();
+  EXPECT_EQ(greatest.gone.more_failures, 0);
 }
 
 TEST(GreatestRoundTest, AnEarlierEstimateCorrectsALostHostsFailure) {
   GreatestRound greatest;
   v1::Failure failure;
-  greatest.NoteLostFailure(failure, "h", kStart + absl::Seconds(2));
-  greatest.CorrectLostFailure("other", failure, kStart);
-  greatest.CorrectLostFailure("h", failure, kStart + absl::Seconds(3));
-  EXPECT_EQ(greatest.lost_failures[0].at, kStart + absl::Seconds(2));
-  greatest.CorrectLostFailure("h", failure, kStart + absl::Seconds(1));
-  EXPECT_EQ(greatest.lost_failures[0].at, kStart + absl::Seconds(1));
+  greatest.gone.NoteFailure(failure, "h", kStart + absl::Seconds(2));
+  greatest.gone.CorrectFailure("other", failure, kStart);
+  greatest.gone.CorrectFailure("h", failure, kStart + absl::Seconds(3));
+  EXPECT_EQ(greatest.gone.failures[0].at, kStart + absl::Seconds(2));
+  greatest.gone.CorrectFailure("h", failure, kStart + absl::Seconds(1));
+  EXPECT_EQ(greatest.gone.failures[0].at, kStart + absl::Seconds(1));
 }
 
 // ---- OwnPauses ----------------------------------------------------------------------------------------------

@@ -1,0 +1,37 @@
+#include "rendezvous/core/glance.h"
+
+#include "rendezvous/core/job.h"
+
+namespace muster::rendezvous {
+
+const Members& Glance::members() const {
+  if (!members_) members_ = LookAtMembers(job);
+  return *members_;
+}
+
+const std::vector<Candidate>& Glance::candidates() const {
+  if (!candidates_) candidates_ = WithoutExcluded(now, job, ReadyCandidates(job));
+  return *candidates_;
+}
+
+const Arriving& Glance::arriving() const {
+  if (!arriving_) arriving_ = WhoArrives(now, job);
+  return *arriving_;
+}
+
+const std::optional<StopReason>& Glance::why_stop() const {
+  if (!why_stop_) why_stop_ = WhyStop(now, job);
+  return *why_stop_;
+}
+
+bool Glance::is_drained() const {
+  if (!is_drained_) is_drained_ = RoundIsDrained(now, job);
+  return *is_drained_;
+}
+
+const RoundAccount& Glance::account() const {
+  if (!account_) account_ = AccountOf(now, job);
+  return *account_;
+}
+
+}  // namespace muster::rendezvous
