@@ -176,18 +176,18 @@ tidy_check() {
 if [ "$form" = short ]; then
   first=(program)
   waiting=(integration torch chaos deploy container)
-  computing=(asan-build asan simulation mutants fuzz format tidy)
+  computing=(ceilings asan-build asan simulation mutants fuzz format tidy)
 else
   first=(release unit)
   waiting=(integration preloaded torch chaos deploy container asan-integration)
   # asan-integration waits for the first. What is quick, or finds most, comes before what takes half an hour.
-  computing=(asan-build format tsan-build tsan mutants fuzz spin asan tidy simulation)
+  computing=(ceilings asan-build format tsan-build tsan mutants fuzz spin asan tidy simulation)
 fi
 [ "$form" != quick ] || first=(format release unit mutants simulation changed tidy) waiting=() computing=()
 readonly first waiting computing
 readonly last=(fresh)
 readonly all_stages=(program release unit changed integration preloaded torch chaos deploy container asan-integration simulation mutants
-  asan-build spin asan tsan-build tsan fuzz format tidy "${last[@]}")
+  asan-build spin asan tsan-build tsan fuzz format tidy ceilings "${last[@]}")
 run_stage() {
   case $1 in
     program) stage "build of the program and its simulation" build release muster tests_simulation ;;
@@ -211,6 +211,7 @@ run_stage() {
     asan-integration) stage "asan: integration" run_ctest asan "$SANITIZED_SEEDS" integration ;;
     tsan-build) stage "build tsan" build tsan tests_threads ;;
     tsan) stage "tsan: tests with threads" run_ctest tsan "$SANITIZED_SEEDS" threads ;;
+    ceilings) stage "ceilings: what the tree may cost" python3 tests/ceilings/check.py ;;
     fresh) stage "a machine with nothing on it" fresh_machine ;;
   esac
 }
@@ -252,7 +253,7 @@ run_all() {
 build_for() {
   case $1 in
     unit) echo release ;;
-    simulation | changed | integration | preloaded | tidy) echo program ;;
+    simulation | changed | integration | preloaded | tidy | ceilings) echo program ;;
     torch | chaos | deploy | container) [ -n "${MUSTER_BINARY:-}" ] || echo program ;;
     asan | asan-integration) echo asan-build ;;
     tsan) echo tsan-build ;;
@@ -282,7 +283,7 @@ no_tests=yes  # empty once a stage with tests runs
 [ "$form" = stages ] || no_tests=
 for name in "$@"; do
   case $name in
-    program | release | *-build | format | tidy | fresh) ;;
+    program | release | *-build | format | tidy | ceilings | fresh) ;;
     *) no_tests= ;;
   esac
   for step in $(build_for "$name") "$name"; do

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "base/proc/namespaces.h"
+#include "base/io/namespaces.h"
 
 namespace muster {
 

@@ -6,7 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "base/stacks/snapshot_text.h"
+#include "base/stacks/places.h"
 
 namespace muster {
 namespace {

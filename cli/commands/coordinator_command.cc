@@ -9,6 +9,7 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/help.h"
 #include "cli/options/log_level.h"
+#include "cli/options/option_table.h"
 #include "cli/plan/machine.h"
 #include "cli/plan/token.h"
 #include "rendezvous/coordinator_process.h"

@@ -5,6 +5,7 @@
 #include "cli/env/env_check.h"
 #include "cli/env/env_probe.h"
 #include "cli/env/env_report.h"
+#include "cli/options/option_table.h"
 #include "cli/plan/launch.h"
 #include "cli/plan/machine.h"
 

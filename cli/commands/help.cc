@@ -10,6 +10,7 @@
 #include "base/core/status_macros.h"
 #include "base/text/duration.h"
 #include "cli/commands/platform_defaults.h"
+#include "cli/options/option_table.h"
 #include "cli/options/values.h"
 
 namespace muster::cli {

@@ -23,6 +23,7 @@
 #include "cli/commands/node_start.h"
 #include "cli/commands/sidecar_form.h"
 #include "cli/options/exit_codes.h"
+#include "cli/options/option_table.h"
 #include "cli/plan/machine.h"
 #include "cli/plan/token.h"
 

@@ -45,6 +45,7 @@
 #include "cli/commands/startup_signals.h"
 #include "cli/options/exit_codes.h"
 #include "cli/options/option_readers.h"
+#include "cli/options/option_table.h"
 #include "cli/plan/debugger.h"
 #include "cli/plan/launch.h"
 #include "cli/plan/local_plan.h"

@@ -19,6 +19,7 @@
 #include "cli/options/exit_codes.h"
 #include "cli/options/known_launchers.h"
 #include "cli/options/log_level.h"
+#include "cli/options/option_table.h"
 #include "cli/plan/container.h"
 #include "cli/plan/debugger.h"
 #include "cli/plan/machine.h"

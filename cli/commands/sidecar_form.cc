@@ -16,6 +16,8 @@
 #include "cli/commands/help.h"
 #include "cli/options/exit_codes.h"
 #include "cli/options/log_level.h"
+#include "cli/options/option_table.h"
+#include "cli/options/read_settings.h"
 #include "cli/plan/machine.h"
 #include "cli/plan/run_plan.h"
 #include "cli/plan/token.h"

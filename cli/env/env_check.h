@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "cli/env/env_report.h"
+#include "cli/env/finding.h"
 
 namespace muster::cli {
 
@@ -42,19 +43,6 @@ struct CheckProbe {
   std::function<std::string(const v1::NodeConfig& config)> age_of_certificates;
   discovery::FileReader read_file;
   machine::FileProbe look_at_file;
-};
-
-struct Finding {
-  enum class Kind {
-    kGood,
-    kNote,        // noteworthy, but usual
-    kWrong,       // a problem
-    kUnreachable  // a problem that keeps this node out of the job
-  };
-  Kind kind = Kind::kGood;
-  std::string name;    // "primary's name", "/dev/shm"
-  std::string text;    // one sentence
-  std::string advice;  // what to do; empty if nothing
 };
 
 // program: result of the check whether the script can be run.

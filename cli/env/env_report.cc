@@ -14,7 +14,7 @@
 #include "base/text/mask_secrets.h"
 #include "base/text/text.h"
 #include "base/wire/ids.h"
-#include "cli/env/env_check.h"
+#include "cli/options/option_table.h"
 #include "rendezvous/transport/serving.h"
 
 namespace muster::cli {

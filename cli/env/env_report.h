@@ -6,6 +6,7 @@
 
 #include "agent/platform/machine/accelerators.h"
 #include "agent/platform/machine/interpreter.h"
+#include "cli/env/finding.h"
 #include "cli/plan/run_plan.h"
 
 namespace muster::cli {
@@ -16,8 +17,6 @@ struct EnvReport {
   const machine::Accelerators& accelerators;
   const Environment& environment;
 };
-
-struct Finding;  // env_check.h
 
 // Who may join the job: "token", and where it comes from; "none", and what that means.
 struct ShownProtection {

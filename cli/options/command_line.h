@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "cli/options/option_table.h"
+#include "cli/options/option_spec.h"
 
 namespace muster::cli {
 

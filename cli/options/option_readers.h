@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "cli/options/option_table.h"
+#include "cli/options/option_spec.h"
 #include "cli/options/settings.h"
 #include "cli/options/values.h"
 

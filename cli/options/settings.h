@@ -1,5 +1,5 @@
-// The options of `muster run` as typed values, each with its origin. Read once; all later code uses the values,
-// not the text. Pure.
+// The options of `muster run` as typed values, each with its origin. Read once (read_settings.h); all later code
+// uses the values, not the text. Pure.
 #pragma once
 
 #include <map>
@@ -206,9 +206,5 @@ absl::Status WrongValue(const Setting<T>& setting, const std::string& reason) {
 
 // "--nnodes 0", "--role 'a\nb'"
 std::string ShownWithValue(const std::string& source, const std::string& text);
-
-// Precedence: command line, MUSTER_*, then PET_* for options of torchrun. An empty variable counts as not set, and
-// so does an empty value of the options for which torchrun accepts one.
-absl::StatusOr<Settings> ReadSettings(const CommandLine& command_line, const Environment& environment);
 
 }  // namespace muster::cli

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/crypto/whereabouts.h"
-#include "base/proc/namespaces.h"
+#include "base/io/namespaces.h"
 #include "base/text/text.h"
 #include "cli/plan/debugger.h"
 #include "cli/plan/line_prefix.h"

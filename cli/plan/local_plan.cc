@@ -11,6 +11,7 @@
 #include "base/core/status_macros.h"
 #include "base/text/duration.h"
 #include "base/text/problem.h"
+#include "cli/options/option_table.h"
 #include "cli/options/settings.h"
 #include "cli/options/values.h"
 #include "cli/plan/debugger.h"

@@ -15,6 +15,7 @@
 #include "base/text/utf8.h"
 #include "base/wire/ids.h"
 #include "base/wire/takeover.h"
+#include "cli/options/read_settings.h"
 #include "cli/plan/container.h"
 #include "cli/plan/debugger.h"
 #include "cli/plan/leaving.h"

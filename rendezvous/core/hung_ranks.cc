@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/stacks/places.h"
 #include "base/stacks/snapshot_message.h"
 #include "base/stacks/snapshot_text.h"
 #include "base/stacks/suspects.h"

@@ -15,7 +15,8 @@ namespace {
 
 // For people: from a second on, to the nearest second. The time to a deadline has nanoseconds.
 std::string Readable(absl::Duration d) {
-  if (d < absl::Seconds(1)) return muster::FormatDuration(d);
+  if (d < absl::Milliseconds(1)) return "0s";
+  if (d < absl::Seconds(1)) return muster::FormatDuration(absl::Trunc(d, absl::Milliseconds(1)));
   return muster::FormatDuration(absl::Floor(d + absl::Milliseconds(500), absl::Seconds(1)));
 }
 

@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/stacks/faulthandler.h"
+#include "base/stacks/places.h"
 #include "base/stacks/processor_need.h"
 #include "base/stacks/py_spy.h"
 #include "base/stacks/snapshot_text.h"

@@ -16,6 +16,8 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/help.h"
 #include "cli/options/nearest.h"
+#include "cli/options/option_table.h"
+#include "cli/options/read_settings.h"
 #include "cli/options/settings.h"
 #include "cli/options/values.h"
 

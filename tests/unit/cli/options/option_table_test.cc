@@ -12,6 +12,7 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/help.h"
 #include "cli/options/option_readers.h"
+#include "cli/options/read_settings.h"
 
 namespace muster::cli {
 namespace {

@@ -7,6 +7,7 @@
 #include "base/core/status_macros.h"
 #include "cli/options/exit_codes.h"
 #include "cli/options/option_table.h"
+#include "cli/options/read_settings.h"
 
 namespace muster::cli {
 namespace {

@@ -5,6 +5,7 @@
 #include "agent/platform/discovery/vertex.h"
 #include "base/core/status_macros.h"
 #include "cli/commands/commands.h"
+#include "cli/options/option_table.h"
 #include "cli/plan/line_prefix.h"
 #include "cli/plan/local_output.h"
 #include "cli/plan/local_plan.h"

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "agent/platform/discovery/discover.h"
+#include "cli/options/option_table.h"
 #include "cli/plan/run_plan.h"
 
 namespace muster::cli {

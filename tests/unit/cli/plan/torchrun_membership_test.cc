@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/core/status_macros.h"
 #include "cli/options/exit_codes.h"
+#include "cli/options/option_table.h"
 #include "tests/unit/cli/plan/plan_fixture.h"
 
 namespace muster::cli {

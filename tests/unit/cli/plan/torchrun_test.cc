@@ -9,7 +9,9 @@
 #include "base/core/status_macros.h"
 #include "cli/commands/completion.h"
 #include "cli/options/known_launchers.h"
+#include "cli/options/option_table.h"
 #include "cli/options/output_values.h"
+#include "cli/options/read_settings.h"
 #include "cli/options/settings.h"
 
 namespace muster::cli {

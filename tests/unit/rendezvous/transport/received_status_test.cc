@@ -91,6 +91,14 @@ TEST(ReceivedStatusTest, UnknownFieldsCount) {
   EXPECT_NE(Read(unknown + std::string("\xa0\x1f\x01", 3)), "");
 }
 
+// The coordinator stores statuses.
+TEST(ReceivedStatusTest, UnknownFieldsAreNotKept) {
+  const std::string known = OurStatus().SerializeAsString();
+  const absl::StatusOr<v1::AgentStatus> read = ReadStatus(known + std::string("\xa0\x1f\x01", 3));
+  ASSERT_TRUE(read.ok());
+  EXPECT_EQ(read->SerializeAsString(), known);
+}
+
 TEST(ReceivedStatusTest, MessagesWithinEachOtherHaveALimit) {
   v1::AgentStatus status = OurStatus();
   v1::Failure* failure = status.mutable_failure();

@@ -49,6 +49,15 @@ TEST_F(DepartureTest, TheMessageNamesTheGraceOfTheWorkers) {
   EXPECT_EQ(AllOf<Note>(effects_).back().text, "spot notice: leaving the job; the workers have 8s to exit");
 }
 
+TEST_F(DepartureTest, AShortGraceIsReadable) {
+  const auto text = [this](absl::Duration grace) {
+    Departure(std::nullopt).Begin(now_, {.signal = SIGTERM, .grace = grace}, grace, &effects_);
+    return AllOf<Note>(effects_).back().text;
+  };
+  EXPECT_EQ(text(absl::Nanoseconds(418'329'000)), "SIGTERM: leaving the job; the workers have 418ms to exit");
+  EXPECT_EQ(text(absl::Microseconds(331)), "SIGTERM: leaving the job; the workers have 0s to exit");
+}
+
 TEST_F(DepartureTest, ItsGraceHoldsForEveryStop) {
   EXPECT_EQ(Departure(std::nullopt).GraceOr(now_, absl::Seconds(30)), absl::Seconds(30));
   EXPECT_EQ(Leaving(SIGTERM).GraceOr(now_ + absl::Seconds(3), absl::Seconds(30)), absl::Seconds(5));
