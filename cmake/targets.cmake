@@ -19,10 +19,12 @@ if(MUSTER_SANITIZE)
   endif()
 endif()
 
-# muster_library(NAME SOURCES a.cc b.cc DEPS x y): the headers lie beside the sources.
+# muster_library(NAME SOURCES a.cc b.cc DEPS x y [FAST]): the headers lie beside the sources. FAST: what runs for each
+# message or each line of output. The rest is compiled to be small: half the size, and fewer pages that a start touches.
 function(muster_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "FAST" "" "SOURCES;DEPS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:$<IF:$<BOOL:${ARG_FAST}>,-O2,-Os>>)
   target_link_libraries(${name} PUBLIC muster_flags ${ARG_DEPS})
 endfunction()
 
