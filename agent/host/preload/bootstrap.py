@@ -52,7 +52,6 @@ NAME = "muster-preload"  # for `ps` and `top`, in place of "python"
 # As in watch/stack_dump: with this signal faulthandler writes the stack of the main thread into a file of the host's.
 STACKS_SIGNAL = _signal.SIGRTMAX - 2
 STACKS_FD = 1000
-TIMERS = (_signal.ITIMER_REAL, _signal.ITIMER_VIRTUAL, _signal.ITIMER_PROF)
 PR_SET_PDEATHSIG = 1
 
 # The steps of a worker's start that can fail, as in ExecStageError.
@@ -62,7 +61,7 @@ STEP_PARENT_DEATH, STEP_CPUS, STEP_PRELOAD = 2, 5, 6
 READ_BY_LIBRARIES = ("OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "GOTO_", "BLIS_", "LD_", "MALLOC_", "GLIBC_")
 
 # As they are before a module may have replaced them.
-fork, waitpid, getpid = os.fork, os.waitpid, os.getpid
+fork, waitpid = os.fork, os.waitpid
 
 # The second is its name until something imports importlib.
 IMPORT_SYSTEM = ("importlib._bootstrap", "_frozen_importlib")
@@ -116,7 +115,7 @@ def read_list(descriptor):
 
 
 class EnvironmentWatch:
-    """Records which variables modules read and change while they are imported, and asked for this process's pid.
+    """Records which variables modules read and change while they are imported.
 
     os.environ stays the same object, because modules keep it: only its class changes for the while.
     """
@@ -124,9 +123,6 @@ class EnvironmentWatch:
     def __init__(self):
         self.reads = {}  # name: (value, module that read it first)
         self.all_read = set()  # modules that read all variables
-        self.pid_asked = set()  # modules that asked for the pid
-        self._pid_asks = 0  # since the last look at what became of it
-        self.argv_read = None  # the module that read sys.argv
         self.before = {}
 
     def begin(self, given):
@@ -148,37 +144,10 @@ class EnvironmentWatch:
                 watch.all_read.add(reader())
                 return super().__iter__()
 
-        class Arguments(list):
-            def __getitem__(self, index):
-                watch.argv_read = watch.argv_read or reader()
-                return super().__getitem__(index)
-
-            def __iter__(self):
-                watch.argv_read = watch.argv_read or reader()
-                return super().__iter__()
-
-            def __contains__(self, argument):
-                watch.argv_read = watch.argv_read or reader()
-                return super().__contains__(argument)
-
-        def watched_getpid():
-            watch.pid_asked.add(reader())
-            watch._pid_asks += 1
-            return self._getpid()
-
         os.environ.__class__ = os.environb.__class__ = Watched
-        self._argv, sys.argv = sys.argv, Arguments(sys.argv)
-        self._getpid, os.getpid = os.getpid, watched_getpid
 
     def end(self):
         os.environ.__class__ = os.environb.__class__ = self._class
-        watched, sys.argv = list.__getitem__(sys.argv, slice(None)), self._argv
-        if watched != self._argv:
-            sys.argv[:] = watched
-        replaced, os.getpid = os.getpid, self._getpid
-        for module in list(sys.modules.values()):
-            if getattr(module, "__dict__", {}).get("getpid") is replaced:
-                module.getpid = self._getpid
 
     def _note(self, key):
         name = os.fsdecode(key) if isinstance(key, (str, bytes)) else repr(key)
@@ -191,11 +160,7 @@ class EnvironmentWatch:
                 return "reads %s%s" % (variable, "" if module == name else " (in %s)" % module)
         for module in sorted(self.all_read.difference(LOOK_FOR_THEIR_OWN)):
             return "reads all variables%s" % ("" if module == name else " (in %s)" % module)
-        if self._pid_asks == 0:
-            return ""
-        self._pid_asks = 0
-        keeper = keeper_of_pid(self.pid_asked)
-        return "keeps its process's pid (in %s)" % keeper if keeper else ""
+        return ""
 
     def changes(self):
         """Variables that modules have set (a text) or removed (None)."""
@@ -205,35 +170,25 @@ class EnvironmentWatch:
         return changed
 
 
-PASSED_OVER = ("os", "collections.abc", "posixpath", "tempfile")
-
-
-def caller():
-    """The names of the module whose code runs: of the nearest frame that is none of these, or of this file."""
-    frame = sys._getframe(1)
-    while frame is not None:
-        if frame.f_globals.get("__name__") not in PASSED_OVER and frame.f_globals is not globals():
-            return frame.f_globals
-        frame = frame.f_back
-    return {}
+PASSED_OVER = ("os", "collections.abc", "posixpath")
 
 
 def reader():
-    return caller().get("__name__", "?")
+    """The name of the module whose code runs: of the nearest frame that is none of these, or of this file."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if frame.f_globals.get("__name__") not in PASSED_OVER and frame.f_globals is not globals():
+            return frame.f_globals.get("__name__", "?")
+        frame = frame.f_back
+    return "?"
 
 
 class ProcessState:
     """What a module must leave as it found it, since a fork copies it, shares it, or loses it."""
 
     def __init__(self):
-        self.directory = os.getcwd()
-        self.affinity = os.sched_getaffinity(0)
-        self.limits = read_file("/proc/self/limits")
-        self.umask = umask()
         self.descriptors = ("0", "1", "2", str(CONTROL_FD))
-        self.streams = streams()
         self.shared_memory = shared_memory()
-        self.first_of_path = sys.path[:1]
 
     def why_unsafe(self):
         """What is not as it must be, as the end of a sentence; empty: nothing."""
@@ -244,37 +199,10 @@ class ProcessState:
             return "shares memory with its forks (a lock for processes, say)"
         if threads() > 1 and threads_survive_a_fork():
             return "starts a thread"
-        if has_children():
-            return "leaves a process running"
-        if any(_signal.getitimer(timer) != (0, 0) for timer in TIMERS):
-            return "starts a timer"  # which a fork does not have
-        if streams() != self.streams:
-            return "changes sys.stdin, sys.stdout or sys.stderr"
-        if os.getcwd() != self.directory:
-            return "changes the working directory"
-        if umask() != self.umask:
-            return "changes the umask"
-        if read_file("/proc/self/limits") != self.limits:
-            return "changes a resource limit"
-        if os.sched_getaffinity(0) != self.affinity:
-            return "changes its CPU affinity"
-        if sys.path[:1] != self.first_of_path:
-            # The interpreter puts the script's folder first, but only after this.
-            return "puts an entry in front of sys.path, or removes the first"
         cuda = sys.modules.get("torch.cuda")
         if cuda is not None and cuda.is_initialized():
             return "initializes a GPU"
         return ""
-
-
-def streams():
-    found = []
-    for name in ("stdin", "stdout", "stderr"):
-        stream = getattr(sys, name)
-        found.append((id(stream), type(stream).__name__))
-        if type(stream).__name__ == "TextIOWrapper":
-            found.append((stream.encoding, stream.errors, stream.line_buffering, stream.write_through))
-    return found
 
 
 def read_file(path):
@@ -306,20 +234,6 @@ def threads():
     return len(os.listdir("/proc/self/task"))
 
 
-def keeper_of_pid(modules):
-    """The first of these modules that would still have this process's pid after a fork; empty: none."""
-    pid = getpid()
-
-    def search():
-        for name in sorted(modules):
-            values = list(getattr(sys.modules.get(name), "__dict__", {}).values())
-            if any(shows(value, pid) for value in values):
-                return name
-        return ""
-
-    return told_by_fork(search) or ""
-
-
 def told_by_fork(work):
     """The text that work() returns in a fork of this process; None: that process has not come so far."""
     ours, theirs = os.pipe()
@@ -337,17 +251,6 @@ def told_by_fork(work):
     return text[1:].decode(errors="replace") if text else None
 
 
-def shows(value, pid):
-    if isinstance(value, (tuple, list, set)):
-        return any(shows(part, pid) for part in list(value)[:100])
-    if isinstance(value, str):
-        # A number of its own in a short text; a low one may stand there by chance.
-        at = value.find(str(pid)) if pid > 999 and len(value) < 100 else -1
-        around = value[max(at - 1, 0) : at] + value[at + len(str(pid)) :][:1]
-        return at >= 0 and not any(character.isdigit() for character in around)
-    return type(value) is int and value == pid
-
-
 def threads_survive_a_fork():
     """Some libraries (OpenBLAS) end their threads at a fork and start them again when they need them."""
     child = fork()
@@ -355,26 +258,6 @@ def threads_survive_a_fork():
         os._exit(0)
     reap(child)
     return threads() > 1
-
-
-def has_children():
-    try:
-        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        return True
-    except ChildProcessError:
-        return False
-
-
-def umask():
-    return status(b"Umask")
-
-
-def status(name):
-    """A line of /proc/self/status, without its name; empty: the kernel shows none."""
-    for line in read_file("/proc/self/status").splitlines():
-        if line.startswith(name + b":"):
-            return line[len(name) + 1 :].strip()
-    return b""
 
 
 # ---- files ---------------------------------------------------------------------------------------------------
@@ -397,12 +280,9 @@ def mark_of(path):
 class LoadedFiles:
     """The files of the modules that were imported here."""
 
-    def __init__(self, loaded_before, looked_for):
-        """looked_for: first parts of the names that were looked for, whether they were found or not."""
+    def __init__(self, loaded_before):
         self._marks = {}
         self._packages = {}  # first part of a module's name: its file
-        # Those of Python's own start are looked for before the script's folder is searched.
-        self._missed = looked_for.difference(sys.modules, ("sitecustomize", "usercustomize"))
         for name, module in list(sys.modules.items()):
             if name in loaded_before:
                 continue
@@ -413,8 +293,6 @@ class LoadedFiles:
                     self._marks[origin] = mark
                 if "." not in name:
                     self._packages[name] = origin
-            elif "." not in name and hasattr(module, "__path__"):
-                self._missed.add(name)  # of several folders, of which the script's may be one
 
     def changed(self):
         """A file that is not as it was when it was imported."""
@@ -424,10 +302,7 @@ class LoadedFiles:
         return None
 
     def shadowed_in(self, folder):
-        """A module of which the script's folder has one of the same name: the script would import its own.
-
-        Also if there was none here: whoever looked for it would have found that one.
-        """
+        """A module of which the script's folder has one of the same name: the script would import its own."""
         try:
             names = os.listdir(folder)
         except OSError:
@@ -435,16 +310,14 @@ class LoadedFiles:
         for name in names:
             module = name.partition(".")[0]
             known = self._packages.get(module)
-            if known is None and module not in self._missed:
+            if known is None:
                 continue
             path = os.path.join(folder, name)
             if os.path.isdir(path):
-                if known is None:
-                    return module  # a folder without __init__.py can be imported, too
                 path = os.path.join(path, "__init__.py")
             elif not name.endswith((".py", ".pyc", ".so")):
                 continue
-            if known is None or (os.path.exists(path) and not os.path.samefile(path, known)):
+            if os.path.exists(path) and not os.path.samefile(path, known):
                 return module
         return None
 
@@ -462,14 +335,11 @@ class Script:
     """The script that the workers will run, by this process's own command line."""
 
     def __init__(self):
-        self.arguments = sys.argv[1:]
         self.path = None
-        self.is_archive = False
         self.folder = os.getcwd()  # the first of sys.path, for -m and -c
         if sys.argv[0] not in ("-m", "-c"):
             self.path = os.path.abspath(sys.argv[0])
             self.folder = os.path.dirname(os.path.realpath(self.path))
-            self.is_archive = os.path.isfile(self.path) and is_archive(self.path)
             if os.path.isdir(self.path):
                 self.folder, self.path = self.path, os.path.join(self.path, "__main__.py")
         if getattr(sys.flags, "safe_path", False):
@@ -485,14 +355,6 @@ class Script:
             if name in text and writes_variable(text, name):
                 return name
         return None
-
-
-def is_archive(path):
-    try:
-        sys.modules["zipimport"].zipimporter(path)
-    except (KeyError, ImportError):
-        return False
-    return True
 
 
 def writes_variable(text, name):
@@ -536,7 +398,6 @@ class Preloaded:
         self.changes = watch.changes()
         self.before = watch.before
         self.reads = watch.reads
-        self.argv_read = watch.argv_read
         self.files = files
         self.script = script
 
@@ -545,8 +406,6 @@ class Preloaded:
         changed = self.files.changed()
         if changed is not None:
             return "stale", "%s has changed since it was imported" % changed
-        if self.script.is_archive:
-            return "refused", "the script is an archive, which may have modules of its own"
         shadowed = self.script.folder and self.files.shadowed_in(self.script.folder)
         if shadowed:
             return "refused", "the script's folder has a module %s of its own" % shadowed
@@ -556,8 +415,6 @@ class Preloaded:
         for spec in specs:
             if spec.cpus and "OMP_NUM_THREADS" not in spec.environment:
                 return "refused", "libraries count the CPUs at their import, and --numa-binding chooses them later"
-            if "" in spec.environment:
-                return "refused", "the environment has an entry without a name"
             why = self._why_not(spec)
             if why:
                 return "refused", why
@@ -570,8 +427,6 @@ class Preloaded:
         for name in self.changes:
             if spec.environment.get(name) != self.before.get(name):
                 return "a module set %s when it was imported, and it differs in the workers" % name
-        if self.argv_read and script_arguments(spec.arguments) != self.script.arguments:
-            return "%s read sys.argv when it was imported, and it differs between the workers" % self.argv_read
         return ""
 
 
@@ -592,7 +447,6 @@ def preload(modules, volatile, learned, given, watch):
     imported = 0
     watch.begin(given)
     own_sitecustomize()
-    state.first_of_path = sys.path[:1]  # also otherwise the script's folder is put before that
     why = watch.why_unsafe("", volatile) or state.why_unsafe() or imports.why_unsafe()
     if why:
         raise Unsafe("the start of this Python (sitecustomize)", why)
@@ -617,7 +471,7 @@ def preload(modules, volatile, learned, given, watch):
     imports.end()
     if script.path:
         del main.__file__
-    files = LoadedFiles(loaded_before, imports.looked_for)
+    files = LoadedFiles(loaded_before)
     return Preloaded(imported, watch, files, script, natives() - natives_before)
 
 
@@ -646,28 +500,20 @@ def installed_folders():
 
 
 class ImportWatch:
-    """A finder that finds nothing itself, but learns which modules are looked for, and looks at some after loading.
+    """A finder that finds nothing itself, but looks at the generators of random, numpy and torch after their loading.
 
-    The generators of random, numpy and torch: each worker gets new ones, so nothing may be drawn or seeded here.
-    tempfile: the first worker that ends would remove a temporary folder of all.
+    Each worker gets new ones, so nothing may be drawn from them or seeded here.
     """
 
     def __init__(self):
-        self.looked_for = set()  # first parts of names
-        self._folder_made = ""  # the module that has made one
-        self._readers = {"random": self._random, "numpy.random": self._numpy, "torch": self._torch,
-                         "tempfile": self._watch_folders}
+        self._readers = {"random": self._random, "numpy.random": self._numpy, "torch": self._torch}
         self._states = {name: read(sys.modules[name]) for name, read in self._readers.items() if name in sys.modules}
         sys.meta_path.insert(0, self)
 
     def end(self):
         sys.meta_path.remove(self)
-        tempfile = sys.modules.get("tempfile")
-        if tempfile is not None and "tempfile" in self._states:
-            tempfile.mkdtemp = self._states["tempfile"]
 
     def find_spec(self, name, path=None, target=None):
-        self.looked_for.add(name.partition(".")[0])
         if name not in self._readers or name in self._states:
             return None
         for finder in sys.meta_path:
@@ -691,22 +537,10 @@ class ImportWatch:
             pass  # not a loader of files
 
     def why_unsafe(self):
-        if self._folder_made:
-            return "makes a temporary folder (in %s)" % self._folder_made
         for name, state in self._states.items():
-            if name != "tempfile" and state != self._readers[name](sys.modules[name]):
+            if state != self._readers[name](sys.modules[name]):
                 return "seeds the generator of %s, or draws from it" % name
         return ""
-
-    def _watch_folders(self, module):
-        real = module.mkdtemp
-
-        def mkdtemp(*args, **options):
-            self._folder_made = reader()
-            return real(*args, **options)
-
-        module.mkdtemp = mkdtemp
-        return real
 
     @staticmethod
     def _random(module):
@@ -947,25 +781,12 @@ def set_environment(environment, changes):
 
 
 def set_arguments(arguments):
-    """argv differs between workers of `--pass-local-rank`. Also for `ps`, as far as it has room."""
+    """They differ between workers of `--pass-local-rank`."""
     if sys.argv[1:] == script_arguments(arguments):
         return
     sys.argv[1:] = script_arguments(arguments)
     if hasattr(sys, "orig_argv"):
         sys.orig_argv[:] = arguments
-    text = b"".join(os.fsencode(argument) + b"\0" for argument in arguments)
-    try:
-        stat = read_file("/proc/self/stat").rpartition(b")")[2].split()
-        begin, end = int(stat[45]), int(stat[46])
-        memory = os.open("/proc/self/mem", os.O_WRONLY | os.O_CLOEXEC)
-    except (OSError, IndexError, ValueError):
-        return
-    try:
-        if len(text) <= end - begin:
-            os.pwrite(memory, text.ljust(end - begin, b"\0"), begin)
-    except OSError:
-        pass  # only what `ps` shows
-    os.close(memory)
 
 
 def script_arguments(arguments):
@@ -1119,11 +940,6 @@ def leave_no_trace(given):
     sys.modules.pop("sitecustomize", None)
 
 
-def own_memory():
-    """Bytes of this process's own, which its forks share with it until they write to them."""
-    return int((status(b"RssAnon") or b"0 kB").split()[0]) * 1024
-
-
 def set_name(name):
     with open("/proc/self/comm", "wb", 0) as file:
         file.write(name)
@@ -1167,7 +983,7 @@ def main(host):
     gc.collect()
     gc.freeze()
     rehearse(preloaded.changes)
-    host.tell("ready", "%.3f" % (time.monotonic() - began), str(own_memory()))
+    host.tell("ready", "%.3f" % (time.monotonic() - began))
     spec, middle = serve(host, preloaded)
     become_worker(spec, middle, preloaded, name)
     host.close()

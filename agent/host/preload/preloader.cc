@@ -177,7 +177,6 @@ void Preloader::OnMessage(const std::vector<std::string>& fields) {
   if (kind == "ready") {
     double seconds = 0;
     (void)absl::SimpleAtod(Text(fields, 1), &seconds);
-    (void)absl::SimpleAtoi(Text(fields, 2), &news.memory);
     news.took = absl::Seconds(seconds);
     return Tell(news);
   }

@@ -27,7 +27,7 @@ inline constexpr size_t kMaxPreloadOutput = 512 * 1024;  // approximate bytes of
 // How the workers are started without it.
 struct PreloadCommand {
   std::string file;                  // the interpreter
-  std::vector<std::string> argv;     // of the worker with the longest command line
+  std::vector<std::string> argv;     // of one worker: all have the same number of arguments
   EnvironmentMap environment;        // what the environments of all workers have in common
   std::set<std::string> per_worker;  // variables that they do not
 };
