@@ -1,5 +1,5 @@
 // The preloading Python of this node: starts it, hears what it says, and has it fork the workers of a round. What
-// is done about its news decides core/preload; bootstrap.py is its other end.
+// is done about its news decides core/preload; python/muster_preload is its other end.
 //
 // Lives on the loop thread. Only Fork() blocks, within its limit.
 #pragma once
