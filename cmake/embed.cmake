@@ -1,6 +1,11 @@
-# Writes a source file that holds a text file as one string:
-#   cmake -DFILE=text -DHEADER=path/name.h -DFUNCTION=Name -DOUT=name.cc -P embed.cmake
-file(READ "${FILE}" text)
-file(WRITE "${OUT}" "// Made by the build.\n#include \"${HEADER}\"\n\nnamespace muster {\n\n"
-                    "std::string_view ${FUNCTION}() {\n  return R\"muster-text(${text})muster-text\";\n}\n\n"
-                    "}  // namespace muster\n")
+# Writes a source file that holds all Python files below a folder, with their names relative to it:
+#   cmake -DFOLDER=folder -DHEADER=path/name.h -DFUNCTION=Name -DOUT=name.cc -P embed.cmake
+file(GLOB_RECURSE names RELATIVE "${FOLDER}" "${FOLDER}/*.py")
+set(entries "")
+foreach(name IN LISTS names)
+  file(READ "${FOLDER}/${name}" text)
+  string(APPEND entries "      {\"${name}\", R\"muster-text(${text})muster-text\"},\n")
+endforeach()
+file(WRITE "${OUT}" "// Made by the build.\n#include \"${HEADER}\"\n\nnamespace muster::host {\n\n"
+                    "std::vector<ArchivedFile> ${FUNCTION}() {\n  return {\n${entries}  };\n}\n\n"
+                    "}  // namespace muster::host\n")

@@ -1,9 +1,5 @@
 #include "agent/host/launch_plan.h"
 
-#include <algorithm>
-
-#include "absl/strings/str_join.h"
-
 namespace muster::host {
 
 bool GetsStdin(const StdinRule& rule, int rank, int slots, bool keyboard) {
@@ -27,13 +23,10 @@ EnvironmentMap EnvironmentOfNode(const LaunchPlan& plan, const std::string& mark
 }
 
 PreloadCommand MakePreloadCommand(const LaunchPlan& plan, const std::string& marker) {
-  const auto shorter = [](const std::vector<std::string>& a, const std::vector<std::string>& b) {
-    return absl::StrJoin(a, " ").size() < absl::StrJoin(b, " ").size();
-  };
   WorkerEnvironmentOptions options = plan.environment;
   options.marker = marker;
   return {.file = plan.file,
-          .argv = *std::max_element(plan.argv.begin(), plan.argv.end(), shorter),
+          .argv = plan.argv.front(),
           .environment = CommonEnvironment(options, plan.inherited),
           .per_worker = VariablesOfAWorker(options)};
 }

@@ -16,6 +16,10 @@ import cluster
 import stack_tools
 from cluster import ClusterTest, wait_until
 
+PACKAGES = cluster.ROOT / "agent/host/preload/python"
+sys.path.insert(0, str(PACKAGES))
+from muster_preload import script, worker  # noqa: E402
+
 VENV = cluster.ROOT / ".venv/bin/python"
 IMPORTED = r"--preload: imported (.*) in \S+"
 OFF = r"--preload is off, workers start normally: (.*)"
@@ -24,17 +28,8 @@ SAY = "import os\ndef say(*what): os.write(1, (' '.join(map(str, what)) + '\\n')
 LEFT_OUT = r"--preload: each worker imports (\S+) itself, because it (.*)"
 
 
-class Bootstrap(unittest.TestCase):
-    """Functions of bootstrap.py by themselves, without what starts it."""
-
-    def setUp(self):
-        text = (cluster.ROOT / "agent/host/preload/bootstrap.py").read_text()
-        self.names = {"__name__": "bootstrap"}
-        exec(text[:text.index("OURS = ")], self.names)
-
-    def becomes_child(self, parents):
-        with unittest.mock.patch("os.getppid", side_effect=parents):
-            return self.names["becomes_child_of"](host_pid=1000, middle=2000)
+class Package(unittest.TestCase):
+    """Modules of muster_preload by themselves, without muster."""
 
     def test_a_worker_waits_until_the_host_is_its_parent(self):
         self.assertTrue(self.becomes_child([2000, 2000, 1000]))
@@ -43,13 +38,88 @@ class Bootstrap(unittest.TestCase):
     def test_a_worker_that_another_process_adopts_has_lost_its_host(self):
         self.assertFalse(self.becomes_child([2000, 1]))
 
+    @staticmethod
+    def becomes_child(parents):
+        with unittest.mock.patch("os.getppid", side_effect=parents):
+            return worker.becomes_child_of(host_pid=1000, middle=2000)
+
     def test_writes_of_a_variable_are_told_from_reads(self):
-        writes = self.names["writes_variable"]
         for text in ("os.environ['X'] = '1'", 'environ["X"]="1"', "os.environ.setdefault('X', y)", "putenv( 'X', y)",
                      "del os.environ['X']", "os.environ.pop('X', None)"):
-            self.assertTrue(writes(text, "X"), text)
+            self.assertTrue(script.writes_variable(text, "X"), text)
         for text in ("os.environ['X']", "if os.environ['X'] == '1':", "os.environ.get('X')", "print('X')", "x = 'X'"):
-            self.assertFalse(writes(text, "X"), text)
+            self.assertFalse(script.writes_variable(text, "X"), text)
+
+
+class Imported(unittest.TestCase):
+    """Modules that muster_preload imports in a Python of its own, without muster."""
+
+    IMPORTS = ("import os, sys\nsys.path[:0] = sys.argv[1:3]\nfrom muster_preload import imports\ndel sys.path[0]\n"
+               "try: done = imports.Preloading({'RANK', 'LOCAL_RANK'}, False).run(['module'], dict(os.environ))\n"
+               "except imports.Unsafe as unsafe: print(unsafe.why)\n")
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="muster-preload-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def result(self, text, then="", python=sys.executable, **files):
+        """What is printed when a module with this text is imported: why it is unsafe, and what `then` prints."""
+        for name, content in {"module": text, **files}.items():
+            (self.folder / f"{name}.py").write_text(content)
+        done = subprocess.run([python, "-B", "-c", self.IMPORTS + then, PACKAGES, self.folder], capture_output=True,
+                              text=True, timeout=cluster.LIMIT_S, env=cluster.plain_environment())
+        self.assertEqual((0, ""), (done.returncode, done.stderr))
+        return done.stdout.rstrip("\n")
+
+    def test_what_a_fork_would_get_wrong_is_unsafe(self):
+        for text, why in {
+                "import os\nos.environ.get('LOCAL_RANK')": "reads LOCAL_RANK",
+                "import os\nx = 'RANK' in os.environ": "reads RANK",
+                "import os\nos.environb.get(b'RANK')": "reads RANK",
+                "import inner": r"reads RANK \(in inner\)",
+                "import os\nCOPY = os.environ.copy()": "reads all variables",
+                "import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()":
+                    "starts a thread",
+                "import socket\ns = socket.socket()": r"keeps a descriptor open \(socket:.*\)",
+                "import multiprocessing\nlock = multiprocessing.get_context('fork').Lock()":
+                    "shares memory with its forks .*",
+                "import random\nrandom.seed(7)": "seeds the generator of random, or draws from it",
+                "raise ValueError('no')": "cannot be imported: ValueError: no",
+                "raise SystemExit(3)": "cannot be imported: SystemExit: 3"}.items():
+            with self.subTest(text):
+                self.assertRegex(self.result(text, inner="import os\nos.getenv('RANK')"), f"^{why}$")
+
+    def test_a_variable_of_all_workers_may_be_read_and_changed(self):
+        self.assertEqual("None {'NEW': '1'}", self.result(
+            "import os\nos.environ['NEW'] = str(1 + len(os.environ.get('OTHER', '')))",
+            "print(done.reads['OTHER'][0], done.changes)"))
+
+    @unittest.skipUnless(VENV.exists(), "needs numpy")
+    def test_the_generator_of_numpy_may_be_loaded_but_not_seeded(self):
+        self.assertEqual("", self.result("import numpy.random", python=VENV))
+        self.assertEqual("seeds the generator of numpy.random, or draws from it",
+                         self.result("import numpy\nnumpy.random.seed(1)", python=VENV))
+
+    def test_a_module_is_hidden_by_another_one_in_the_scripts_folder_only(self):
+        """Of an archive, too: its modules have no files of their own."""
+        with zipfile.ZipFile(self.folder / "packed.zip", "w") as archive:
+            archive.writestr("packed.py", "")
+        work = self.folder / "work"
+        work.mkdir()
+        text = "import sys\nsys.path.append(sys.argv[2] + '/packed.zip')\nimport packed"
+        then = "print(done.files.shadowed_in(sys.argv[2] + '/work'), done.files.shadowed_in(sys.argv[2]))"
+        for name in ("module.txt", "other.py"):
+            (work / name).touch()
+        self.assertEqual("None None", self.result(text, then))
+        for name, found in (("packed.py", "packed"), ("module.py", "module")):
+            (work / name).touch()
+            self.assertEqual(f"{found} None", self.result(text, then))
+            (work / name).unlink()
+
+    def test_a_module_of_ours_is_not_left_in_the_interpreter(self):
+        then = ("from muster_preload import start\nos.dup2(2, start.ARCHIVE_FD)\nstart.leave_no_trace({})\n"
+                "print([name for name in sys.modules if 'muster' in name])")
+        self.assertEqual("[]", self.result("", then))
 
 
 class Preload(ClusterTest):
@@ -110,34 +180,24 @@ class Preload(ClusterTest):
 
     # What is preloaded.
 
-    def test_workers_find_the_modules_and_import_them_no_more(self):
+    def test_the_workers_of_every_restart_find_the_modules(self):
         self.write("modules/slow.py", "import os\nopen(os.environ['COUNT'], 'a').write('x')")
         count = self.folder / "count"
-        node = self.run_job(SAY + "import sys; say('slow' in sys.modules); import slow", "slow", nproc=4,
-                            environment={"COUNT": str(count)})
-        self.assertEqual("True\n" * 4, node.out())
-        self.assertEqual("x", count.read_text())
-        self.assertEqual(["slow"], node.said(IMPORTED))
-
-    def test_every_restart_is_forked_too(self):
-        self.write("modules/slow.py", "import os\nopen(os.environ['COUNT'], 'a').write('x')")
-        count = self.folder / "count"
-        script = ("import os, sys\nassert 'slow' in sys.modules\n"
+        script = (SAY + "import sys\nsay('slow' in sys.modules)\nimport slow\n"
                   "n = int(os.environ['TORCHELASTIC_RESTART_COUNT'])\nsys.exit(0 if n == 2 else 3)")
         node = self.run_job(script, "slow", "--max-restarts", "2", "--restart-delay", "0", nproc=2,
                             environment={"COUNT": str(count)})
+        self.assertEqual({"True"}, set(node.out().splitlines()))
         self.assertEqual("x", count.read_text())
-        self.assertEqual([], node.said("start normally"))
+        self.assert_forked(node)
 
     def test_each_worker_has_its_own_environment_and_arguments(self):
-        script = (SAY + "import os, sys, json\nsay(json.dumps([os.environ['RANK'], os.environ['LOCAL_RANK'], sys.argv[1:], "
-                  "open('/proc/self/cmdline').read().split(chr(0))[3:]]))")
+        script = SAY + "import sys, json\nsay(json.dumps([os.environ['RANK'], os.environ['LOCAL_RANK'], sys.argv[1:]]))"
         node = self.run_job(script, "json", "--pass-local-rank", nproc=12, arguments=["${local_rank}", "end"])
         seen = sorted((json.loads(line) for line in node.out().splitlines()), key=lambda line: int(line[0]))
-        for rank, (global_rank, local_rank, argv, shown) in enumerate(seen):
+        for rank, (global_rank, local_rank, argv) in enumerate(seen):
             self.assertEqual([str(rank), str(rank)], [global_rank, local_rank])
             self.assertEqual([f"--local-rank={rank}", str(rank), "end"], argv)
-            self.assertEqual(argv, [text for text in shown if text])
         self.assert_forked(node)
 
     def test_a_module_of_the_script_is_as_it_is_on_disk_in_each_round(self):
@@ -170,27 +230,6 @@ class Preload(ClusterTest):
                          sorted(line.split("] ")[-1] for line in node.out().splitlines()), node.out())
         self.assertEqual(["json", "json"], node.said(IMPORTED))
 
-    def test_a_link_named_torchrun_knows_it(self):
-        link = self.folder / "torchrun"
-        link.symlink_to(cluster.BINARY)
-        node = self.run_job(SAY + "import sys; say('json' in sys.modules)", "json", nproc=2, launcher=(str(link),))
-        self.assertEqual("True\nTrue\n", node.out())
-
-    def test_in_several_nodes_each_has_its_own(self):
-        job = self.cluster(2, options=["--python", sys.executable, "--preload", "json"], nproc=2)
-        # The harness starts its worker as a program; here it is a script.
-        job.program = job.program[len(cluster.FRESH):]
-        for place in range(2):
-            command = cluster.node_command(["--nproc-per-node", "2", *job.options], job.program)
-            command.remove("--no-python")
-            job.nodes[place] = cluster.Node(f"place{place}", command, job.environment_of(place), job.folder)
-            job.all_nodes.append(job.nodes[place])
-        job.wait_for_round(0)
-        job.open_gate()
-        self.assertEqual({0: 0, 1: 0}, job.exit_codes())
-        for node in job.nodes.values():
-            self.assertEqual(["json"], node.said(IMPORTED))
-
     # What is not, and what is said.
 
     def check_left_out(self, text, why, script="import bad; say('worker')", **more):
@@ -205,23 +244,6 @@ class Preload(ClusterTest):
     def test_a_module_that_reads_a_rank(self):
         self.check_left_out("import os\nos.environ.get('LOCAL_RANK')", "^reads LOCAL_RANK$")
 
-    def test_a_module_that_reads_a_rank_in_another(self):
-        self.write("modules/inner.py", "import os\nos.getenv('RANK')")
-        self.check_left_out("import inner", r"^reads RANK \(in inner\)$")
-
-    def test_a_module_that_asks_whether_there_is_a_rank(self):
-        self.check_left_out("import os\nx = 'RANK' in os.environ", "^reads RANK$")
-
-    def test_a_module_that_reads_a_rank_as_bytes(self):
-        self.check_left_out("import os\nos.environb.get(b'RANK')", "^reads RANK$")
-
-    def test_a_module_that_starts_a_thread(self):
-        self.check_left_out("import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True)"
-                            ".start()", "starts a thread")
-
-    def test_a_module_that_opens_a_socket(self):
-        self.check_left_out("import socket\ns = socket.socket()", r"keeps a descriptor open \(socket:")
-
     def test_a_python_that_opens_a_descriptor_at_its_start(self):
         python = stack_tools.interpreter(self.folder)
         packages = subprocess.run([python, "-m", "site", "--user-site"], env=self.environment(PYTHONUSERBASE="base"),
@@ -235,93 +257,17 @@ class Preload(ClusterTest):
         self.assertEqual(["the start of this Python (a file .pth, say) keeps a descriptor open (/dev/null)"],
                          node.said(OFF))
 
-    def test_a_module_that_leaves_a_process_running(self):
-        self.check_left_out("import subprocess\np = subprocess.Popen(['sleep', '1'])", "leaves a process running")
-
-    def test_a_module_that_starts_a_timer(self):
-        self.check_left_out("import signal\nsignal.signal(signal.SIGALRM, signal.SIG_IGN)\nsignal.alarm(60)", "starts a timer")
-
-    def test_a_module_that_changes_the_folder(self):
-        self.check_left_out("import os\nos.chdir('/')", "changes the working directory")
-
-    def test_a_module_that_puts_an_entry_in_front_of_the_scripts_folder(self):
-        self.check_left_out("import sys\nsys.path.insert(0, '/nowhere')", "puts an entry in front of sys.path")
-
-    def test_a_module_that_appends_an_entry_to_the_path_is_fine(self):
-        self.write("modules/appends.py", "import sys\nsys.path.append('/nowhere')")
-        node = self.run_job(SAY + "import appends, sys; say(sys.path[0] == os.path.dirname(sys.argv[0]), sys.path[-1])",
-                            "appends")
-        self.assertEqual("True /nowhere\n", node.out())
-        self.assert_forked(node)
-
-    def test_a_sitecustomize_that_puts_an_entry_first_is_fine(self):
-        self.write("modules/sitecustomize.py", "import sys\nsys.path.insert(0, '/nowhere')")
-        node = self.run_job(SAY + "import sys; say(sys.path[:2] == [os.path.dirname(sys.argv[0]), '/nowhere'])", "json")
-        self.assertEqual("True\n", node.out())
-        self.assert_forked(node)
-
-    def test_a_module_that_makes_a_lock_for_processes(self):
-        self.check_left_out("import multiprocessing\nlock = multiprocessing.get_context('fork').Lock()",
-                            r"shares memory with its forks")
-
-    def test_a_module_that_makes_a_temporary_folder(self):
-        self.check_left_out("import tempfile\nfolder = tempfile.TemporaryDirectory()",
-                            r"makes a temporary folder \(in bad\)")
-
     def test_a_sitecustomize_that_reads_a_rank_is_blamed_itself(self):
         self.write("modules/sitecustomize.py", "import os\nrank = os.environ.get('RANK')")
         node = self.run_job(SAY + "import sys; say(sys.modules['sitecustomize'].rank)", "json", nproc=2)
         self.assertEqual(["0", "1"], sorted(node.out().splitlines()))
         self.assertEqual(["the start of this Python (sitecustomize) reads RANK (in sitecustomize)"], node.said(OFF))
 
-    def test_a_module_that_keeps_its_pid(self):
-        self.check_left_out("import os\nPID = os.getpid()", r"keeps its process's pid \(in bad\)")
-
-    def test_a_module_that_keeps_its_pid_and_renews_it_after_a_fork_is_fine(self):
-        self.write("modules/good.py", "import os\nPID = os.getpid()\ndef renew():\n    global PID\n"
-                                      "    PID = os.getpid()\nos.register_at_fork(after_in_child=renew)")
-        node = self.run_job("import good, os; print(good.PID == os.getpid(), os.getpid.__module__)", "good")
-        self.assertEqual("True posix\n", node.out())
-        self.assertEqual([], node.said(LEFT_OUT))
-
-    @unittest.skipIf(os.getpid() < 1000, "pids are low here, and a low number may stand in a text by chance")
-    def test_a_module_that_keeps_its_pid_in_a_text(self):
-        self.check_left_out("import os\nNAME = 'log-%d' % os.getpid()", r"keeps its process's pid \(in bad\)")
-
-    def test_a_module_that_copies_the_environment(self):
-        self.check_left_out("import os\nCOPY = os.environ.copy()", "^reads all variables$",
-                            script="import bad; say('worker' if bad.COPY['RANK'] == os.environ['RANK'] else 'wrong')")
-
-    def test_a_module_that_seeds_a_generator(self):
-        self.write("modules/bad.py", "import random\nrandom.seed(7)")
-        node = self.run_job(SAY + "import bad, random; say(random.random())", "random,bad", nproc=2)
-        first, second = node.out().splitlines()
-        self.assertEqual(first, second, "as in a fresh worker")
-        self.assertEqual([("bad", "seeds the generator of random, or draws from it")], node.said(LEFT_OUT))
-
-    @unittest.skipUnless(VENV.exists(), "needs numpy")
-    def test_a_module_that_seeds_the_generator_that_it_loads_first(self):
-        self.write("modules/seeds.py", "import numpy\nnumpy.random.seed(1)")
-        node = self.run_job("import numpy; numpy.random.rand()", "seeds", python=str(VENV))
-        self.assertEqual([("seeds", "seeds the generator of numpy.random, or draws from it")], node.said(LEFT_OUT))
-        self.assertEqual(["numpy"], self.run_job("import numpy", "numpy", python=str(VENV)).said(IMPORTED))
-
-    def test_a_module_that_replaces_standard_output(self):
-        self.check_left_out("import codecs, sys\nsys.stdout = codecs.getwriter('utf-8')(sys.stdout.buffer)",
-                            "changes sys.stdin, sys.stdout or sys.stderr")
-
     def test_a_module_that_closes_every_descriptor_makes_no_worker_without_a_rank(self):
         self.write("modules/bad.py", "import os\nos.closerange(3, 1000)")
         node = self.run_job(SAY + "say(os.environ.get('RANK'))", "bad")
         self.assertEqual("0\n", node.out())
         self.assertNotIn("preload: None", node.err())
-
-    def test_an_environment_with_an_entry_without_a_name(self):
-        path = self.write("work/script.py", "print('worker')")
-        done = subprocess.run(["env", "=odd=3", str(cluster.BINARY), "run", "--python", sys.executable,
-                               "--preload", "json", str(path)], capture_output=True, text=True, timeout=cluster.LIMIT_S,
-                              env=self.environment())
-        self.assertEqual((0, "worker\n"), (done.returncode, done.stdout), done.stderr)
 
     def test_forks_that_take_too_long_leave_no_second_worker_of_a_rank(self):
         self.write("modules/slow_fork.py", "import os, time\nos.register_at_fork(before=lambda: time.sleep(1.6))")
@@ -337,25 +283,12 @@ class Preload(ClusterTest):
         self.assertEqual("1 /wrapped\n", node.out())
         self.assertEqual([], node.said(OFF))
 
-    def test_a_variable_that_the_script_removes_itself(self):
-        self.write("modules/reads.py", "import os\nx = os.environ.get('SETTING')")
-        for line in ("os.environ.pop('SETTING')", "del os.environ['SETTING']"):
-            with self.subTest(line):
-                node = self.run_job(f"import os\n{line}\nimport reads; print(reads.x)", "reads",
-                                    environment={"SETTING": "z"})
-                self.assertEqual("None\n", node.out())
-
-    def test_a_module_that_cannot_be_imported(self):
-        self.check_left_out("raise ValueError('no')", "cannot be imported: ValueError: no", script="say('worker')")
-
-    def test_a_module_that_ends_the_interpreter(self):
-        self.check_left_out("raise SystemExit(3)", "cannot be imported: SystemExit: 3", script="say('worker')")
-
     def test_a_module_that_replaces_what_a_fork_needs(self):
-        self.write("modules/bad.py", "import atexit\natexit.register = None")
-        node = self.run_job(SAY + "say('worker')", "bad", nproc=2)
+        self.write("modules/bad.py", "import codecs, sys\nsys.stdout = codecs.getwriter('utf-8')(sys.stdout.buffer)")
+        node = self.run_job(SAY + "import bad; say('worker')", "bad", nproc=2)
         self.assertEqual("worker\n" * 2, node.out())
-        self.assertRegex(node.said(OFF)[0], "no worker can be made of it: TypeError: 'NoneType' object is not callable")
+        self.assertRegex(node.said(OFF)[0],
+                         r"no worker can be made of it: AttributeError: .* \(muster_preload.worker, line")
 
     def test_a_fork_that_cannot_become_a_worker_ends_preloading(self):
         """In the rehearsal it could."""
@@ -371,29 +304,11 @@ class Preload(ClusterTest):
         self.assertEqual("worker\n", node.out())
         self.assertRegex(node.said(OFF)[0], "no module is left to preload")
 
-    def test_a_module_that_reads_the_arguments_where_they_differ(self):
-        self.write("modules/bad.py", "import sys\nx = sys.argv[1]")
-        node = self.run_job(SAY + "import bad, sys; say(bad.x == sys.argv[1])", "bad", nproc=2,
-                            arguments=["${local_rank}"])
-        self.assertEqual("True\n" * 2, node.out())
-        self.assertRegex(node.said(OFF)[0], "bad read sys.argv")
-        node = self.run_job(SAY + "import bad, sys; say(bad.x == sys.argv[1])", "bad", nproc=2, arguments=["same"])
-        self.assertEqual([], node.said(OFF))
-
     def test_a_variable_that_the_script_sets_itself(self):
         self.write("modules/reads.py", "import os\nx = os.environ.get('SETTING')")
-        for line in ("os.environ['SETTING'] = 'y'", 'os.environ.setdefault("SETTING", "y")', "os.putenv('SETTING', 'y')"
-                     "; os.environ |= {'SETTING': 'y'}"):
-            with self.subTest(line):
-                node = self.run_job(f"import os\n{line}\nimport reads; print(reads.x)", "reads")
-                self.assertEqual("y\n", node.out())
-                self.assertRegex(node.said(OFF)[0], "the script sets SETTING, which reads read when it was imported")
-
-    def test_a_variable_that_the_script_reads_only_is_fine(self):
-        self.write("modules/reads.py", "import os\nx = os.environ.get('SETTING')")
-        node = self.run_job("import os\nprint(os.environ['SETTING'] == 'z')", "reads", environment={"SETTING": "z"})
-        self.assertEqual("True\n", node.out())
-        self.assertEqual([], node.said(OFF))
+        node = self.run_job("import os\nos.environ['SETTING'] = 'y'\nimport reads; print(reads.x)", "reads")
+        self.assertEqual("y\n", node.out())
+        self.assertEqual(["the script sets SETTING, which reads read when it was imported"], node.said(OFF))
 
     def test_a_variable_that_is_set_too_late_is_named_by_the_worker(self):
         self.write("modules/reads.py", "import os\nx = os.environ.get('SETTING')")
@@ -488,41 +403,6 @@ class Preload(ClusterTest):
         node = self.run_job("import twice; print(twice.x)", "twice")
         self.assertEqual("own\n", node.out())
         self.assertEqual(["the script's folder has a module twice of its own"], node.said(OFF))
-
-    def test_a_module_of_the_scripts_folder_that_a_preloaded_one_has_looked_for_in_vain(self):
-        self.write("modules/looks.py", "try: import extra\nexcept ImportError: extra = None")
-        self.write("work/extra.py", "")
-        node = self.run_job(SAY + "import looks; say(looks.extra is not None)", "looks")
-        self.assertEqual("True\n", node.out())
-        self.assertEqual(["the script's folder has a module extra of its own"], node.said(OFF))
-
-    def test_a_package_of_several_folders_of_which_the_script_has_one(self):
-        for folder in ("modules/parts/one", "work/parts/one"):
-            (self.folder / folder).mkdir(parents=True)
-            self.write(f"{folder}/__init__.py", f"x = '{folder}'")
-        node = self.run_job(SAY + "import parts.one; say(parts.one.x)", "parts.one")
-        self.assertEqual("work/parts/one\n", node.out())
-        self.assertEqual(["the script's folder has a module parts of its own"], node.said(OFF))
-
-    def archive(self, name, **modules):
-        with zipfile.ZipFile(self.folder / name, "w") as archive:
-            for module, text in modules.items():
-                archive.writestr(f"{module}.py", text)
-        return self.folder / name
-
-    def test_a_script_that_is_an_archive_has_its_own_modules(self):
-        self.write("modules/twice.py", "x = 'preloaded'")
-        script = self.archive("work/script.pyz", __main__="import twice; print(twice.x)", twice="x = 'own'")
-        node = self.run_job(script, "twice")
-        self.assertEqual("own\n", node.out())
-        self.assertEqual(["the script is an archive, which may have modules of its own"], node.said(OFF))
-
-    def test_modules_of_an_archive_are_preloaded(self):
-        packed = self.archive("modules/packed.zip", packed="x = 'packed'")
-        node = self.run_job(SAY + "import sys; say('packed' in sys.modules); import packed; say(packed.x)", "packed",
-                            environment={"PYTHONPATH": str(packed)})
-        self.assertEqual("True\npacked\n", node.out())
-        self.assert_forked(node)
 
     def test_a_file_that_has_changed_since(self):
         module = self.write("modules/changes.py", "x = 0")
@@ -647,17 +527,6 @@ class Preload(ClusterTest):
         ran = dict(line.split() for line in node.out().splitlines())
         self.assertGreaterEqual(float(ran["1"]), 0.04)
         self.assertGreaterEqual(float(ran["2"]), 0.04)
-
-    def test_workers_are_children_of_the_host_with_a_session_each(self):
-        node = self.waiting(nproc=3)
-        workers = self.pids(node, 0, 3)
-        for pid in workers:
-            fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-            self.assertEqual(node.process.pid, int(fields[1]), "its parent")
-            self.assertEqual([pid, pid], [int(fields[2]), int(fields[3])], "its group and session")
-        self.assert_forked(node)
-        self.open_gate()
-        self.assertEqual(0, node.exit_code(), node.err())
 
     def test_the_snapshot_of_a_hang_has_the_stacks_of_workers_also_without_py_spy(self):
         script = ("import time\ndef wait_for_ever():\n    while True: time.sleep(60)\n"

@@ -13,7 +13,6 @@ namespace {
 constexpr size_t kMaxNamed = 4;  // modules named in one line
 constexpr char kHasEnded[] = "has ended";
 constexpr char kWasEnded[] = "was ended";
-constexpr int64_t kMiB = 1024 * 1024;
 
 std::string Named(const std::vector<std::string>& modules) {
   const size_t shown = std::min(modules.size(), kMaxNamed);
@@ -121,10 +120,7 @@ bool Preload::OnReady(const PreloadNews& news, Effects* out) {
     return StopHolding();
   }
   if (std::exchange(left_out_, false) && keeps_) out->push_back(KeepLearned{modules_});
-  Say(Severity::kInfo,
-      absl::StrCat("--preload: imported ", Named(modules_), " in ", Took(news.took), "; its workers share ",
-                   (news.memory + kMiB - 1) / kMiB, " MiB of memory"),
-      out);
+  Say(Severity::kInfo, absl::StrCat("--preload: imported ", Named(modules_), " in ", Took(news.took)), out);
   return StopHolding();
 }
 

@@ -9,7 +9,6 @@
 // workers are forked from a Python without modules. Pure.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -51,7 +50,6 @@ struct PreloadNews {
   Kind kind = kReady;
   std::string why = "";     // end of a sentence
   std::string module = "";  // of kUnsafe
-  int64_t memory = 0;       // bytes that its forks will share, of kReady
   std::vector<std::string> names = {};
   absl::Duration took = absl::ZeroDuration();
 };

@@ -1,24 +1,26 @@
-// bootstrap.py as it is built into the binary, and as the preloading Python finds it.
+// The files of python/ as they are built into the binary, and as the preloading Python finds them.
 #pragma once
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "base/io/owned_fd.h"
 
-namespace muster {
+namespace muster::host {
 
-std::string_view BootstrapText();
+struct ArchivedFile {
+  std::string_view name, content;
+};
 
-namespace host {
+std::vector<ArchivedFile> BootstrapFiles();
 
-// A ZIP archive with one file, not compressed: an interpreter without zlib can import it.
-std::string StoredArchive(std::string_view name, std::string_view content);
+// A ZIP archive of these files, not compressed: an interpreter without zlib can import it.
+std::string StoredArchive(const std::vector<ArchivedFile>& files);
 
 // A file in memory with the archive from which the interpreter imports the bootstrap, as its `sitecustomize`. No
 // file system takes part: it works with a read-only root and as any user. Errors: no memory, no descriptor.
 absl::StatusOr<OwnedFd> BootstrapArchive();
 
-}  // namespace host
-}  // namespace muster
+}  // namespace muster::host

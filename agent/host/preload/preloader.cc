@@ -25,7 +25,7 @@
 namespace muster::host {
 namespace {
 
-// As in bootstrap.py.
+// As in python/muster_preload/start.py.
 constexpr char kArchivePath[] = "/proc/self/fd/4";
 constexpr char kProbeArgument[] = "muster-probe";
 
@@ -71,7 +71,7 @@ std::vector<std::string> Entries(const EnvironmentMap& environment) {
   return entries;
 }
 
-// As Spec in bootstrap.py reads it.
+// As Spec in python/muster_preload/fork.py reads it.
 std::string SpecOf(const WorkerCommand& command, const std::string& learn_file) {
   std::vector<std::string> texts = {std::to_string(getpid()), absl::StrJoin(command.cpus, ","), learn_file,
                                     std::to_string(command.argv.size())};
@@ -177,7 +177,6 @@ void Preloader::OnMessage(const std::vector<std::string>& fields) {
   if (kind == "ready") {
     double seconds = 0;
     (void)absl::SimpleAtod(Text(fields, 1), &seconds);
-    (void)absl::SimpleAtoi(Text(fields, 2), &news.memory);
     news.took = absl::Seconds(seconds);
     return Tell(news);
   }

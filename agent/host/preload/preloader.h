@@ -1,5 +1,5 @@
 // The preloading Python of this node: starts it, hears what it says, and has it fork the workers of a round. What
-// is done about its news decides core/preload; bootstrap.py is its other end.
+// is done about its news decides core/preload; python/muster_preload is its other end.
 //
 // Lives on the loop thread. Only Fork() blocks, within its limit.
 #pragma once
@@ -27,7 +27,7 @@ inline constexpr size_t kMaxPreloadOutput = 512 * 1024;  // approximate bytes of
 // How the workers are started without it.
 struct PreloadCommand {
   std::string file;                  // the interpreter
-  std::vector<std::string> argv;     // of the worker with the longest command line
+  std::vector<std::string> argv;     // of one worker: all have the same number of arguments
   EnvironmentMap environment;        // what the environments of all workers have in common
   std::set<std::string> per_worker;  // variables that they do not
 };

@@ -16,7 +16,7 @@ inline constexpr char kExecStageCommand[] = "exec-stage";
 inline constexpr int kExecStageStatusFd = 3;  // closed by a successful exec
 
 // Sent over the status pipe on failure; an end of file without a record means that the program is executing.
-// bootstrap.py of agent/host/preload sends the same for a worker that was forked, over a socket.
+// The Python of agent/host/preload sends the same for a worker that was forked, over a socket.
 struct ExecStageError {
   enum Step : int { kParentDeath = 2, kLimits = 3, kExec = 4, kCpus = 5, kPreload = 6 };
   int step = 0;

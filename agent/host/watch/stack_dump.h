@@ -1,5 +1,5 @@
-// Has a worker of --preload write the Python stack of its main thread: preload/bootstrap.py has given faulthandler
-// a signal, and a file in memory that the worker shares with this process.
+// Has a worker of --preload write the Python stack of its main thread: preload/python/muster_preload/worker.py has
+// given faulthandler a signal, and a file in memory that the worker shares with this process.
 //
 // For where py-spy cannot be had. Unlike py-spy it disturbs the worker: a system call that is not restarted after
 // a signal ends with EINTR, which Python and libraries of repute expect. And faulthandler reads frames as they
@@ -25,7 +25,7 @@
 
 namespace muster::host {
 
-// As in bootstrap.py.
+// As in worker.py there.
 inline constexpr int kStacksFd = 1000;  // of the worker: too high for one that it opens itself to get it by chance
 int StacksSignal();
 

@@ -59,13 +59,11 @@ TEST_F(PreloadTest, TheFirstRoundWaitsForTheImport) {
   EXPECT_THAT(Starts(), ElementsAre(ElementsAre("torch", "lightning"))) << "once";
   EXPECT_THAT(preload.Holds(), HasSubstr("imports torch, lightning for its workers, for up to 3m"));
   EXPECT_FALSE(preload.ready());
-  EXPECT_TRUE(
-      News(&preload, {.kind = PreloadNews::kReady, .memory = 1'000'000, .took = absl::Milliseconds(1512)}));
+  EXPECT_TRUE(News(&preload, {.kind = PreloadNews::kReady, .took = absl::Milliseconds(1512)}));
   EXPECT_FALSE(preload.holds());
   EXPECT_EQ(preload.Holds(), "");
   EXPECT_TRUE(preload.ready());
-  EXPECT_THAT(Lines(),
-              ElementsAre("--preload: imported torch, lightning in 1.51s; its workers share 1 MiB of memory"));
+  EXPECT_THAT(Lines(), ElementsAre("--preload: imported torch, lightning in 1.51s"));
 }
 
 TEST_F(PreloadTest, AnImportThatTakesTooLongHoldsNoRoundButIsUsedLater) {

@@ -21,11 +21,13 @@ int Python(const std::string& code, const OwnedFd& archive) {
 }
 
 TEST(StoredArchive, PythonFindsItWhole) {
-  const auto archive = MemoryFile("test", StoredArchive("some_module.py", "value = 'content'\n"));
+  const auto archive = MemoryFile("test", StoredArchive({{"some_module.py", "from pack.part import value\n"},
+                                                         {"pack/__init__.py", ""},
+                                                         {"pack/part.py", "value = 'content'\n"}}));
   ASSERT_TRUE(archive.ok());
   EXPECT_EQ(Python("import sys, zipfile; z = zipfile.ZipFile(sys.argv[1]); assert z.testzip() is None; "
-                   "assert z.read('some_module.py') == b'value = \\'content\\'\\n'; "
-                   "assert z.namelist() == ['some_module.py']",
+                   "assert z.read('pack/part.py') == b'value = \\'content\\'\\n'; "
+                   "assert z.namelist() == ['some_module.py', 'pack/__init__.py', 'pack/part.py']",
                    *archive),
             0);
   EXPECT_EQ(Python("import sys; sys.path.insert(0, sys.argv[1]); import some_module; "
@@ -34,11 +36,13 @@ TEST(StoredArchive, PythonFindsItWhole) {
             0);
 }
 
-TEST(BootstrapArchive, HoldsTheTextOfTheRepository) {
+TEST(BootstrapArchive, HoldsTheFilesOfTheRepository) {
   const auto archive = BootstrapArchive();
   ASSERT_TRUE(archive.ok());
-  EXPECT_EQ(Python("import sys, zipfile; assert zipfile.ZipFile(sys.argv[1]).read('sitecustomize.py') == "
-                   "open('" MUSTER_SOURCE_DIR "/agent/host/preload/bootstrap.py', 'rb').read()",
+  EXPECT_EQ(Python("import pathlib, sys, zipfile; z = zipfile.ZipFile(sys.argv[1]); "
+                   "folder = pathlib.Path('" MUSTER_SOURCE_DIR "/agent/host/preload/python'); "
+                   "assert {n: z.read(n) for n in z.namelist()} == "
+                   "{str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob('*.py')}",
                    *archive),
             0);
 }
