@@ -1,89 +1,15 @@
-// Builds the status for the coordinator. What it reports of rounds, orders and the verdict is read from the memory
-// that the host has stored, not from this agent's own copy, so the host has confirmed all of it.
-#include "agent/process/core/agent_core.h"
-#include "agent/process/core/container_end.h"
+#include "agent/process/core/agent_status.h"
+
+#include <algorithm>
+
 #include "base/wire/ids.h"
 #include "base/wire/ranges.h"
 
 namespace muster::agent {
+namespace {
 
-void AgentCore::TellCoordinator(BootTime now, Effects* out) {
-  // While it is open whether the host in another container has ended, nothing can be said of it.
-  const bool open = config_.split() && host_watch_.link_closed() && !host_watch_.gone();
-  if (!link_.up() || open) return;
-  v1::AgentStatus status = MakeStatus();
-  const std::string digest = Digest(status);
-  AddMoments(now, &status);
-  AddForThisSession(now, &status);
-  sent_.Stamp(now, host_.agent_number(), digest, &status);
-  out->push_back(SendToCoordinator{std::move(status)});
-}
-
-// Adds what the coordinator needs once in a session: to every status until a directive of this session has
-// arrived.
-void AgentCore::AddForThisSession(BootTime now, v1::AgentStatus* status) const {
-  if (host_watch_.gone()) status->set_host_gone_ms(absl::ToInt64Milliseconds(host_watch_.EndedAgo(now)));
-  if (sent_.SessionIsSeen()) return;
-  *status->mutable_facts() = config_.facts();
-  status->set_connect_ms(WireMilliseconds(absl::Ceil(link_.setup_time(), absl::Milliseconds(1))));
-  const BootTime verdict_at = FromBootNanos(host_.memory().verdict_boot_ns());
-  if (host_.memory().has_verdict()) status->set_verdict_age_ms(WireMilliseconds(now - verdict_at));
-  if (IsSet(newest_.epoch()))
-    status->set_coordinator_silent_ms(absl::ToInt64Milliseconds(now - link_.last_contact()));
-}
-
-void AgentCore::TellIfChanged(BootTime now, Effects* out) {
-  if (link_.up() && Digest(MakeStatus()) != sent_.last_digest()) TellCoordinator(now, out);
-}
-
-// Everything whose change is worth sending at once. What changes with time alone, and with each answer to a
-// status, is added by AddMoments.
-v1::AgentStatus AgentCore::MakeStatus() const {
-  v1::AgentStatus status;
-  status.set_protocol(kProtocol);
-  status.set_run_id(config_.run_id());
-  status.set_host_id(host_.host_id());
-  status.set_hostname(config_.hostname());
-  status.set_version(config_.version());
-  *status.mutable_whereabouts() = config_.whereabouts();
-  status.set_role(config_.role());
-  if (config_.has_place()) status.set_place(config_.place());
-  status.set_place_is_hint(config_.place_is_hint());
-  status.set_host_has_ended(host_watch_.ending());
-  status.set_at_primary(memory_.served());
-  status.set_min_nodes(config_.min_nodes());
-  status.set_max_nodes(config_.max_nodes());
-  status.set_slots(config_.slots());
-  status.set_role_name(config_.role_name());
-  status.set_watches_progress(config_.watches_progress());
-  if (config_.has_cannot_start()) *status.mutable_cannot_start() = config_.cannot_start();
-
-  const v1::Memory& stored = host_.memory();
-  *status.mutable_epoch() = memory_.epoch();
-  *status.mutable_applied()->mutable_epoch() = stored.applied().epoch();
-  status.set_phase(PhaseOf(host_, host_watch_.gone()));
-  const bool alive = host_.phase() != v1::HOST_PHASE_IDLE && !host_watch_.gone();
-  status.set_live_workers(alive ? std::max(1, host_.workers_size()) : 0);
-  DescribeRound(&status);
-  if (host_.offer_port() != 0) {
-    std::string host = config_.local_addr().empty() ? local_address_ : config_.local_addr();
-    if (host.empty() && (config_.single_node() || config_.loopback_only())) host = "127.0.0.1";
-    if (!host.empty()) {
-      status.mutable_offer()->set_host(host);
-      status.mutable_offer()->set_port(host_.offer_port());
-    }
-  }
-  if (stored.has_verdict()) *status.mutable_verdict() = stored.verdict();
-  status.set_predecessor_dead(probe_.dead());
-  status.set_trouble(host_.leave().reason().empty() ? host_.trouble() : host_.leave().reason());
-  if (host_watch_.gone()) status.set_how_host_ended(how_host_ended_);
-  status.set_preparing(host_.preparing());
-  status.set_cancelled(host_.leave().cancel());
-  return status;
-}
-
-void AgentCore::DescribeRound(v1::AgentStatus* status) const {
-  const v1::Memory& stored = host_.memory();
+void DescribeRound(const v1::HostStatus& host, v1::AgentStatus* status) {
+  const v1::Memory& stored = host.memory();
   if (!IsSet(stored.last().id())) return;
   v1::Round* last = status->mutable_last();
   *last = stored.last();
@@ -91,34 +17,14 @@ void AgentCore::DescribeRound(v1::AgentStatus* status) const {
   last->clear_failure_ages_ms();
   last->clear_excluded();
   if (last->has_primary_ended()) last->mutable_primary_ended()->clear_age_ms();
-  status->set_outcome(StartedLast(host_) ? host_.outcome() : v1::OUTCOME_TOLD);
-  if (!StartedLast(host_)) return;
-  status->set_progressed(host_.progressed());
-  if (host_.has_snapshot()) *status->mutable_snapshot() = host_.snapshot();
-  if (host_.has_failure()) *status->mutable_failure() = host_.failure();
+  status->set_outcome(StartedLast(host) ? host.outcome() : v1::OUTCOME_TOLD);
+  if (!StartedLast(host)) return;
+  status->set_progressed(host.progressed());
+  if (host.has_snapshot()) *status->mutable_snapshot() = host.snapshot();
+  if (host.has_failure()) *status->mutable_failure() = host.failure();
 }
 
-void AgentCore::AddMoments(BootTime now, v1::AgentStatus* status) const {
-  const v1::Memory& stored = host_.memory();
-  *status->mutable_applied() = stored.applied();
-  status->set_in_job_ms(absl::ToInt64Milliseconds(now - FromBootNanos(memory_.joined_boot_ns())));
-  if (memory_.gathering_since_boot_ns() != 0) {
-    status->set_gathering_ms(absl::ToInt64Milliseconds(now - FromBootNanos(memory_.gathering_since_boot_ns())));
-  }
-  if (!IsSet(stored.last().id())) return;
-  AddAges(now, status->mutable_last());
-  status->set_learned_silence_ms(host_.learned_silence_ms());
-  if (!StartedLast(host_)) return;
-  if (host_.has_quiet_ms()) status->set_quiet_ms(host_.quiet_ms());
-  status->set_signs(host_.signs());
-  *status->mutable_step_rates() = host_.step_rates();
-  *status->mutable_touch_rates() = host_.touch_rates();
-  if (status->has_failure())
-    status->mutable_failure()->set_age_ms(absl::ToInt64Milliseconds(now - FromBootNanos(host_.failure_boot_ns())));
-}
-
-void AgentCore::AddAges(BootTime now, v1::Round* last) const {
-  const v1::Memory& stored = host_.memory();
+void AddAges(BootTime now, const v1::Memory& stored, v1::Round* last) {
   const absl::Duration since_told = now - FromBootNanos(stored.last_told_boot_ns());
   last->set_age_ms(WireMilliseconds(since_told));
   const auto later = [since_told](int64_t ms) { return WireMilliseconds(absl::Milliseconds(ms) + since_told); };
@@ -131,6 +37,8 @@ void AgentCore::AddAges(BootTime now, v1::Round* last) const {
     last->mutable_primary_ended()->set_age_ms(WireMilliseconds(absl::Ceil(age, absl::Milliseconds(1))));
   }
 }
+
+}  // namespace
 
 bool StartedLast(const v1::HostStatus& host) {
   return IsSet(host.started()) && Same(host.started(), host.memory().last().id());
@@ -160,9 +68,77 @@ v1::Phase PhaseOf(const v1::HostStatus& host, bool host_gone) {
   return host.unfit() ? v1::PHASE_UNUSABLE : v1::PHASE_READY;
 }
 
-// A status with another digest has news. What a STOP changes is included, though the status does not show it.
-std::string AgentCore::Digest(const v1::AgentStatus& status) const {
-  return status.SerializeAsString() + host_.memory().stopped().SerializeAsString();
+v1::AgentStatus MakeStatus(const NodeRecord& node, const HostWatch& watch, const std::string& local_address,
+                           const std::string& dead_predecessor) {
+  const v1::NodeConfig& config = node.config;
+  const v1::HostStatus& host = node.host;
+  v1::AgentStatus status;
+  status.set_protocol(kProtocol);
+  status.set_run_id(config.run_id());
+  status.set_host_id(host.host_id());
+  status.set_hostname(config.hostname());
+  status.set_version(config.version());
+  *status.mutable_whereabouts() = config.whereabouts();
+  status.set_role(config.role());
+  if (config.has_place()) status.set_place(config.place());
+  status.set_place_is_hint(config.place_is_hint());
+  status.set_host_has_ended(watch.ending());
+  status.set_at_primary(node.serves());
+  status.set_min_nodes(config.min_nodes());
+  status.set_max_nodes(config.max_nodes());
+  status.set_slots(config.slots());
+  status.set_role_name(config.role_name());
+  status.set_watches_progress(config.watches_progress());
+  if (config.has_cannot_start()) *status.mutable_cannot_start() = config.cannot_start();
+
+  const v1::Memory& stored = host.memory();
+  *status.mutable_epoch() = node.memory.epoch();
+  *status.mutable_applied()->mutable_epoch() = stored.applied().epoch();
+  status.set_phase(PhaseOf(host, watch.gone()));
+  const bool alive = host.phase() != v1::HOST_PHASE_IDLE && !watch.gone();
+  status.set_live_workers(alive ? std::max(1, host.workers_size()) : 0);
+  DescribeRound(host, &status);
+  if (host.offer_port() != 0) {
+    std::string address = config.local_addr().empty() ? local_address : config.local_addr();
+    if (address.empty() && (config.single_node() || config.loopback_only())) address = "127.0.0.1";
+    if (!address.empty()) {
+      status.mutable_offer()->set_host(address);
+      status.mutable_offer()->set_port(host.offer_port());
+    }
+  }
+  if (stored.has_verdict()) *status.mutable_verdict() = stored.verdict();
+  status.set_predecessor_dead(dead_predecessor);
+  status.set_trouble(host.leave().reason().empty() ? host.trouble() : host.leave().reason());
+  if (watch.gone()) status.set_how_host_ended(watch.how_ended());
+  status.set_preparing(host.preparing());
+  status.set_cancelled(host.leave().cancel());
+  return status;
+}
+
+// What a STOP changes is included, though the status does not show it.
+std::string DigestOf(const v1::AgentStatus& status, const v1::HostStatus& host) {
+  return status.SerializeAsString() + host.memory().stopped().SerializeAsString();
+}
+
+void AddMoments(BootTime now, const NodeRecord& node, v1::AgentStatus* status) {
+  const v1::HostStatus& host = node.host;
+  const v1::Memory& stored = host.memory();
+  *status->mutable_applied() = stored.applied();
+  status->set_in_job_ms(absl::ToInt64Milliseconds(now - FromBootNanos(node.memory.joined_boot_ns())));
+  if (node.memory.gathering_since_boot_ns() != 0) {
+    status->set_gathering_ms(
+        absl::ToInt64Milliseconds(now - FromBootNanos(node.memory.gathering_since_boot_ns())));
+  }
+  if (!IsSet(stored.last().id())) return;
+  AddAges(now, stored, status->mutable_last());
+  status->set_learned_silence_ms(host.learned_silence_ms());
+  if (!StartedLast(host)) return;
+  if (host.has_quiet_ms()) status->set_quiet_ms(host.quiet_ms());
+  status->set_signs(host.signs());
+  *status->mutable_step_rates() = host.step_rates();
+  *status->mutable_touch_rates() = host.touch_rates();
+  if (status->has_failure())
+    status->mutable_failure()->set_age_ms(absl::ToInt64Milliseconds(now - FromBootNanos(host.failure_boot_ns())));
 }
 
 }  // namespace muster::agent

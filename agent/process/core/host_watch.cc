@@ -1,5 +1,7 @@
 #include "agent/process/core/host_watch.h"
 
+#include <utility>
+
 namespace muster::agent {
 
 void HostWatch::Runs(BootTime now, BootTime lease_deadline) {
@@ -12,7 +14,10 @@ void HostWatch::LinkClosed(BootTime now) {
   if (!link_closed_at_) link_closed_at_ = now;
 }
 
-void HostWatch::BeginEnding(BootTime now) { ended_at_ = now; }
+void HostWatch::BeginEnding(BootTime now, std::string how) {
+  ended_at_ = now;
+  how_ended_ = std::move(how);
+}
 
 void HostWatch::AllEnded(BootTime now, absl::Duration limit) {
   gone_ = true;

@@ -1,10 +1,11 @@
 // The state of this agent's host: alive, silent, ending, or gone, with the time of each step. The agent ends what
-// a dead host has started, and then reports HOST_GONE to the coordinator. AgentCore makes the decisions; this
+// a dead host has started, and then reports HOST_GONE to the coordinator. HostSide makes the decisions; this
 // class answers its questions.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "base/core/time.h"
 
@@ -29,7 +30,8 @@ class HostWatch {
   // Running time of this process, so that a pause of the host and of this process together is no silence.
   void CountSilence(absl::Duration counted) { silence_ += counted; }
   void LinkClosed(BootTime now);
-  void BeginEnding(BootTime now);  // it is dead, or about to be killed
+  // It is dead, or about to be killed. how: as AgentStatus.how_host_ended.
+  void BeginEnding(BootTime now, std::string how);
   // Nothing of it that can be found is alive. limit: for telling the coordinator.
   void AllEnded(BootTime now, absl::Duration limit);
   void ToldAs(uint64_t seq) { told_as_ = seq; }
@@ -40,6 +42,7 @@ class HostWatch {
   bool IsSilentFor(absl::Duration limit) const { return silence_ >= limit; }
   bool ending() const { return ended_at_.has_value(); }  // stays true once all has ended
   absl::Duration EndedAgo(BootTime now) const { return now - ended_at_.value_or(now); }
+  const std::string& how_ended() const { return how_ended_; }
   bool gone() const { return gone_; }
   uint64_t told_as() const { return told_as_; }  // seq of the status that says HOST_GONE
   bool TellingIsOverdue(BootTime now) const { return now >= tell_until_; }
@@ -50,6 +53,7 @@ class HostWatch {
   absl::Duration silence_;
   std::optional<BootTime> link_closed_at_;
   std::optional<BootTime> ended_at_;
+  std::string how_ended_;
   bool gone_ = false;
   BootTime tell_until_ = absl::InfiniteFuture();
   uint64_t told_as_ = 0;

@@ -13,4 +13,7 @@ namespace muster::agent {
 // workers it starts.
 std::string WhyUnsound(const v1::Round& round, int slots);
 
+// The same for a directive, and the run in it.
+std::string WhyUnsound(const v1::Directive& directive, int slots);
+
 }  // namespace muster::agent

@@ -234,22 +234,21 @@ TEST_F(AgentCoreTest, AnExitHasTheVerdictAndItsOrigin) {
 class AgentOfAnotherRoleTest : public AgentCoreTest {
  protected:
   template <typename Change>
-  AgentCore ConnectedCore(bool serves, Change change) {
-    AgentCore core(8);
+  void ConnectAs(AgentCore* core, bool serves, Change change) {
     v1::HostStatus first = host_;
     *first.mutable_config() = core_.config();
     first.mutable_config()->set_serves(serves ? v1::NodeConfig::SERVES_YES : v1::NodeConfig::SERVES_NO);
     change(first.mutable_config());
-    core.OnHostStatus(now_, first, &effects_);
-    core.OnConnected(now_, "10.0.0.2", &effects_);
-    return core;
+    core->OnHostStatus(now_, first, &effects_);
+    core->OnConnected(now_, "10.0.0.2", &effects_);
   }
 };
 
 // The primary's agent holds the coordinator, which still has to answer the agents of the other nodes.
 TEST_F(AgentOfAnotherRoleTest, OnlyThePrimarysHostOfManyNodesLingers) {
   const auto linger = [this](bool serves, bool single) {
-    AgentCore core = ConnectedCore(serves, [&](v1::NodeConfig* config) { config->set_single_node(single); });
+    AgentCore core(8);
+    ConnectAs(&core, serves, [&](v1::NodeConfig* config) { config->set_single_node(single); });
     v1::Directive release = Directive(1);
     release.mutable_release()->set_exit_code(0);
     core.OnDirective(now_, release, &effects_);
@@ -420,7 +419,8 @@ TEST_F(AgentCoreTest, ATimeThatWasOldAlreadyStaysWithinItsRange) {
 
 TEST_F(AgentOfAnotherRoleTest, TheReasonForWaitingNamesWhoIsMissingOnThePrimaryOnly) {
   const auto said = [this](bool serves, bool alone) {
-    AgentCore core = ConnectedCore(serves, [&](v1::NodeConfig* config) { config->set_coordinator_alone(alone); });
+    AgentCore core(8);
+    ConnectAs(&core, serves, [&](v1::NodeConfig* config) { config->set_coordinator_alone(alone); });
     v1::Directive wait = Directive(1);
     wait.mutable_wait()->set_reason("1 of 4 nodes ready");
     wait.mutable_wait()->add_absent("node 1");

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <memory>
 
 #include "base/wire/ids.h"
 #include "tests/unit/agent/process/core/agent_core_fixture.h"
@@ -546,7 +547,8 @@ class JoiningTest : public AgentCoreTest {
     change(&first);
     host_ = first;
     host_.clear_config();
-    core_ = AgentCore(8);
+    std::destroy_at(&core_);
+    std::construct_at(&core_, 8);
     Forget();
     core_.OnHostStatus(now_, first, &effects_);
   }
