@@ -1,13 +1,12 @@
 #include "base/crypto/digest.h"
 
-#include <openssl/evp.h>
+// The functions of EVP, which OpenSSL prefers, make tables of all algorithms first: most of what a short run computes.
+#define OPENSSL_SUPPRESS_DEPRECATED
+#include <openssl/sha.h>
 
-#include <array>
 #include <cstddef>
 
 #include "absl/strings/escaping.h"
-#include "base/core/check.h"
-#include "base/crypto/openssl_start.h"
 
 namespace muster {
 namespace {
@@ -17,12 +16,12 @@ constexpr size_t kShortBytes = 16;
 }  // namespace
 
 std::string Sha256(std::string_view bytes) {
-  StartOpenSsl();
-  std::array<unsigned char, EVP_MAX_MD_SIZE> hash{};
-  unsigned size = 0;
-  const int hashed = EVP_Digest(bytes.data(), bytes.size(), hash.data(), &size, EVP_sha256(), nullptr);
-  MUSTER_CHECK(hashed == 1 && size >= kShortBytes, "OpenSSL has SHA-256");
-  return {reinterpret_cast<const char*>(hash.data()), size};
+  std::string hash(SHA256_DIGEST_LENGTH, '\0');
+  SHA256_CTX context;
+  SHA256_Init(&context);
+  SHA256_Update(&context, bytes.data(), bytes.size());
+  SHA256_Final(reinterpret_cast<unsigned char*>(hash.data()), &context);
+  return hash;
 }
 
 std::string ShortHash(std::string_view bytes) {
