@@ -5,8 +5,8 @@
 #include "cli/env/env_check.h"
 #include "cli/env/env_probe.h"
 #include "cli/env/env_report.h"
-#include "cli/plan/launch.h"
 #include "cli/plan/machine.h"
+#include "cli/plan/program.h"
 
 namespace muster::cli {
 

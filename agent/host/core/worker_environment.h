@@ -26,7 +26,7 @@ struct WorkerEnvironmentOptions {
   EnvironmentMap recorder = {};          // variables of NCCL's flight recorder; empty: not set
   EnvironmentMap platform = {};          // what the platform describes only in files, for workers to read
   bool files_are_forbidden = false;      // --log-dir /dev/null
-  bool keyboard_is_anothers = false;     // by choice: another rank's
+  bool keyboard_is_anothers = false;     // the user has given it to another rank
   bool unbuffered = false;               // Python's output comes at once, as a sign of life must
   bool waits_for_debugger = false;       // --debug: torch must not end workers that wait for the debugged one
   bool virtual_local_rank = false;       // LOCAL_RANK is 0 for every worker

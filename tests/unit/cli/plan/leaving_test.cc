@@ -1,5 +1,5 @@
 // --preemption-notice, --stop-before and --deadline: what is watched, when the node stops, and the source of each.
-#include "cli/plan/leaving.h"
+#include "cli/plan/parts.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
