@@ -18,8 +18,8 @@
 #include "cli/commands/commands.h"
 #include "cli/options/exit_codes.h"
 #include "cli/options/values.h"
-#include "cli/plan/container.h"
 #include "cli/plan/machine.h"
+#include "cli/plan/parts.h"
 
 namespace muster::cli {
 namespace {
@@ -92,7 +92,7 @@ int Dispatch(int argc, char** argv) {
   if (name == "--version") return VersionCommand(invocation);
   if (name == "--help" || name == "-h") return Print(MainHelp());
   // With ENTRYPOINT ["muster"] the word that the platform appends, such as `train`, is the whole command line.
-  const discovery::ContainerConventions* const container = ContainerHere(ReadEnvironment());
+  const discovery::ContainerConventions* const container = ContainerHere(ReadEnvironment(), machine::ProbeFile);
   if (container != nullptr && name == container->word) {
     return RunCommand({argv[0], argv, {argv + 1, argv + argc}});
   }

@@ -198,14 +198,13 @@ absl::StatusOr<WorkerGroup::Prepared> WorkerGroup::PrepareWorker(const v1::Round
     environment.done_file = error_files_.DonePathOf(local_rank);
     environment.heartbeat_file = error_files_.HeartbeatPathOf(local_rank);
   }
-  command.environment = WorkerEnvironment(round, local_rank, environment, plan_->inherited);
-  if (output_.forbids_files()) command.environment["TORCHELASTIC_ERROR_FILE"] = "";  // as in torchrun
+  environment.files_are_forbidden = output_.forbids_files();
   if (!GetsStdin(plan_->stdin_rule, rank, slots_, HasKeyboard())) {
     command.stdin_fd = null_.get();
     without_input_.insert(local_rank);
-    // The keyboard is another rank's by choice: breakpoint() passes here instead of ending the worker.
-    if (plan_->stdin_rule.kind == StdinRule::kRank) command.environment.emplace("PYTHONBREAKPOINT", "0");
+    environment.keyboard_is_anothers = plan_->stdin_rule.kind == StdinRule::kRank;
   }
+  command.environment = WorkerEnvironment(round, local_rank, environment, plan_->inherited);
   ASSIGN_OR_RETURN(const WorkerOutput::Descriptors output, output_.Open(local_rank));
   // pdb shows its prompt where its keyboard is, whatever becomes of the output of other workers.
   const bool is_on_terminal = is_debugged && !plan_->debugged->port && !plan_->output.prefix_all;

@@ -57,7 +57,7 @@ absl::StatusOr<RunPlan> PlanCoordinator(CommandLine line, const Environment& env
   const bool is_ipv6 = address->host.find(':') != std::string::npos;
   line.given["coordinator"] = is_ipv6 ? absl::StrCat("[", address->host, "]") : address->host;  // without the port
   ASSIGN_OR_RETURN(RunPlan plan, Plan(line, environment, ReadMachine(environment)));
-  plan.config.mutable_primary()->set_port(*address->port);
+  plan.host.config.mutable_primary()->set_port(*address->port);
   return plan;
 }
 
@@ -115,21 +115,21 @@ int CoordinatorCommand(const Invocation& invocation) {
   if (!plan.ok()) return Complain(plan.status());
   const absl::StatusOr<Severity> level = LogLevel(environment);
   if (!level.ok()) return Complain(level.status());
-  if (plan->config.has_certificates()) {
+  if (plan->host.config.has_certificates()) {
     const absl::Status usable =
-        rendezvous::CheckCertificates(plan->config, rendezvous::TlsRole::kPrimary, absl::Now());
+        rendezvous::CheckCertificates(plan->host.config, rendezvous::TlsRole::kPrimary, absl::Now());
     if (!usable.ok()) return Complain(usable);
   }
   for (const std::string& warning : plan->credential_warnings) Log(Severity::kWarning, "coordinator", warning);
-  if (HasCredentials(plan->config)) KeepMemoryPrivate();
+  if (HasCredentials(plan->host.config)) KeepMemoryPrivate();
   const Inherited inherited = PrepareProcess();
-  const auto report_of = [&config = plan->config](const v1::Verdict& verdict) {
+  const auto report_of = [&config = plan->host.config](const v1::Verdict& verdict) {
     host::JobEnd end = host::AboutThisNode(config, absl::StrCat("run ", config.run_id()));
     end.verdict = verdict;
     return host::FailureReport(end);
   };
   const rendezvous::CoordinatorEnd end =
-      rendezvous::RunCoordinator(plan->config, *level, inherited.ignored, report_of);
+      rendezvous::RunCoordinator(plan->host.config, *level, inherited.ignored, report_of);
   std::fflush(nullptr);
   if (end.signal != 0) EndBySignal(end.signal);
   return end.exit_code;

@@ -6,8 +6,8 @@
 #include "cli/env/env_probe.h"
 #include "cli/env/env_report.h"
 #include "cli/options/option_table.h"
-#include "cli/plan/launch.h"
 #include "cli/plan/machine.h"
+#include "cli/plan/program.h"
 
 namespace muster::cli {
 

@@ -80,7 +80,7 @@ std::variant<ReadyNode, int> ReadyFor(const host::Visitor& sidecar, const Comman
     return RefuseAndEnd(connection, Complain(node.status()), std::string(AsStd(node.status().message())));
   }
   if (EndsUnstarted(*node)) {
-    return RefuseAndEnd(connection, EndUnstarted(*node), node->launch.check.problem);
+    return RefuseAndEnd(connection, EndUnstarted(*node), node->plan.check.problem);
   }
   if (const absl::Status room = CheckRoom(*node); !room.ok()) {
     return RefuseAndEnd(connection, Complain(room), std::string(AsStd(room.message())));
@@ -124,22 +124,23 @@ int Serve(const std::string& path, const CommandLine& own, const Invocation& inv
   std::variant<ReadyNode, int> ready = ReadyFor(*sidecar, own, invocation, &startup_signals);
   if (const int* const exit_code = std::get_if<int>(&ready)) return *exit_code;
   ReadyNode node = std::get<ReadyNode>(std::move(ready));
-  Launch& launch = node.launch;
-  launch.host.config.set_split(true);
-  launch.plan.health = std::move(health);
-  launch.plan.report.result_file = ResultPath(path);
-  launch.plan.report.host_id = launch.host.host_id;
-  launch.plan.report.pod = PodHere();
+  host::HostOptions& host = node.plan.host;
+  host::LaunchPlan& launch = node.plan.launch;
+  host.config.set_split(true);
+  launch.health = std::move(health);
+  launch.report.result_file = ResultPath(path);
+  launch.report.host_id = host.host_id;
+  launch.report.pod = PodHere();
   v1::HostHello welcome;
-  welcome.set_host_id(launch.host.host_id);
-  welcome.set_retryable_exit_code(launch.host.retryable_exit_code);
-  launch.plan.socket = host::AgentSocket{.path = path,
-                                         .listener = *std::move(listener),
-                                         .tokens = demanded,
-                                         .token_file = tokens->file,
-                                         .first = std::move(sidecar->connection),
-                                         .accepted = std::move(sidecar->hello),
-                                         .welcome = std::move(welcome)};
+  welcome.set_host_id(host.host_id);
+  welcome.set_retryable_exit_code(host.retryable_exit_code);
+  launch.socket = host::AgentSocket{.path = path,
+                                    .listener = *std::move(listener),
+                                    .tokens = demanded,
+                                    .token_file = tokens->file,
+                                    .first = std::move(sidecar->connection),
+                                    .accepted = std::move(sidecar->hello),
+                                    .welcome = std::move(welcome)};
   std::move(remove_socket).Cancel();  // AgentDoor does it
   return BecomeHost(std::move(node), inherited, &startup_signals);
 }

@@ -49,7 +49,7 @@ int HostfileCommand(const Invocation& invocation) {
   absl::StatusOr<RunPlan> plan = Plan(*command_line, environment, machine);
   if (!plan.ok()) return Complain(plan.status());
   if (slots != command_line->given.end()) plan->view.slots.clear();
-  if (count == 0) count = plan->config.slots();
+  if (count == 0) count = plan->host.config.slots();
   if (count == 0) {
     return Complain(absl::FailedPreconditionError(
         "--slots is missing: this node does not train and has no workers to count; give the number of workers of "

@@ -47,9 +47,9 @@
 #include "cli/options/option_readers.h"
 #include "cli/options/option_table.h"
 #include "cli/plan/debugger.h"
-#include "cli/plan/launch.h"
 #include "cli/plan/local_plan.h"
 #include "cli/plan/machine.h"
+#include "cli/plan/program.h"
 #include "cli/plan/respawn.h"
 #include "cli/plan/run_plan.h"
 #include "cli/plan/token.h"
@@ -458,16 +458,15 @@ int LocalCommand(const Invocation& invocation) {
   // Reports errors once, which otherwise every node would report.
   const auto node_line = ParseCommandLine(RunOptions(), plans[0].arguments);
   if (!node_line.ok()) return Complain(node_line.status());
-  const absl::StatusOr<RunPlan> first = Plan(*node_line, plans[0].environment, ReadMachine(plans[0].environment));
+  absl::StatusOr<RunPlan> first = Plan(*node_line, plans[0].environment, ReadMachine(plans[0].environment));
   if (!first.ok()) return Complain(first.status());
   if (const absl::Status usable = CheckDebugKeyboard(first->settings, HasDialogue()); !usable.ok())
     return Complain(usable);
-  Launch launch =
-      PrepareLaunch(*first, plans[0].environment, machine.host_id, invocation.called_as, machine::ProbeFile);
-  TakeDebugpy(*first, &launch);
-  if (launch.check.exit_code != 0) {
-    Complain(absl::NotFoundError(launch.check.problem));
-    return launch.check.exit_code;
+  PlanProgram(ReadProcess(plans[0].environment, invocation.called_as), &*first);
+  TakeDebugpy(&*first);
+  if (first->check.exit_code != 0) {
+    Complain(absl::NotFoundError(first->check.problem));
+    return first->check.exit_code;
   }
 
   setrlimit(RLIMIT_NOFILE, &inherited.nofile);  // the nodes raise the limit themselves

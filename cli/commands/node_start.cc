@@ -20,9 +20,9 @@
 #include "cli/options/known_launchers.h"
 #include "cli/options/log_level.h"
 #include "cli/options/option_table.h"
-#include "cli/plan/container.h"
 #include "cli/plan/debugger.h"
 #include "cli/plan/machine.h"
+#include "cli/plan/parts.h"
 
 namespace muster::cli {
 namespace {
@@ -32,7 +32,7 @@ constexpr absl::Duration kDebugpySearchLimit = absl::Seconds(10);  // then the w
 constexpr char kTerminationLog[] = "/dev/termination-log";  // Kubernetes' default path of a termination message
 
 absl::Status CheckScriptIsGiven(const RunPlan& plan, const std::string& command) {
-  if (!plan.script.empty() || plan.config.role() == v1::ROLE_OBSERVER) return absl::OkStatus();
+  if (!plan.launch.program.empty() || plan.host.config.role() == v1::ROLE_OBSERVER) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("no SCRIPT was given (see ", command, " --help)"));
 }
 
@@ -46,30 +46,30 @@ absl::Status CheckNoLauncherInside(const CommandLine& line, const RunPlan& plan)
       absl::StrCat(line.script, ": muster starts the workers itself; type: ", *instead));
 }
 
-absl::StatusOr<host::HostEnd> RunWithLog(const RunPlan& plan, Launch launch, Severity level) {
+absl::StatusOr<host::HostEnd> RunWithLog(RunPlan plan, Severity level) {
   Writer writer;
   RETURN_IF_ERROR(writer.status());
   LogOptions log;
   log.level = level;
-  log.json = plan.config.log_json();
-  log.quiet_fd = plan.config.log_split() ? STDOUT_FILENO : STDERR_FILENO;
-  log.run_id = plan.config.run_id();
-  log.host = plan.config.hostname();
-  if (plan.config.has_place()) SetLogContext({.node = plan.config.place()});
+  log.json = plan.host.config.log_json();
+  log.quiet_fd = plan.host.config.log_split() ? STDOUT_FILENO : STDERR_FILENO;
+  log.run_id = plan.host.config.run_id();
+  log.host = plan.host.config.hostname();
+  if (plan.host.config.has_place()) SetLogContext({.node = plan.host.config.place()});
   log.writer = &writer;
   InitLog(log);
   Log(Severity::kInfo, kPart, Summary(plan));
-  for (const std::string& note : plan.notes) Log(Severity::kInfo, kPart, note);
-  for (const std::string& warning : plan.view.warnings) Log(Severity::kWarning, kPart, warning);
-  if (!plan.slots_reason.empty()) Log(Severity::kInfo, kPart, plan.slots_reason);
-  if (!launch.interpreter.reason.empty()) Log(Severity::kInfo, kPart, launch.interpreter.reason);
-  if (launch.check.exit_code != 0) Log(Severity::kError, kPart, launch.check.problem);
-  absl::StatusOr<host::HostEnd> end = host::RunHost(std::move(launch.host), std::move(launch.plan), &writer);
-  if (!end.ok()) writer.Flush(kFlushLimit);  // otherwise the host has flushed it
+  for (const std::string& note : plan.shown.notes) Log(Severity::kInfo, kPart, note);
+  for (const std::string& warning : plan.shown.warnings) Log(Severity::kWarning, kPart, warning);
+  if (!plan.counted.reason.empty()) Log(Severity::kInfo, kPart, plan.counted.reason);
+  if (!plan.interpreter.reason.empty()) Log(Severity::kInfo, kPart, plan.interpreter.reason);
+  if (plan.check.exit_code != 0) Log(Severity::kError, kPart, plan.check.problem);
   LogOptions direct;
   direct.level = level;
-  direct.json = plan.config.log_json();
-  InitLog(direct);  // the writer is destroyed on return
+  direct.json = plan.host.config.log_json();
+  absl::StatusOr<host::HostEnd> end = host::RunHost(std::move(plan.host), std::move(plan.launch), &writer);
+  if (!end.ok()) writer.Flush(kFlushLimit);  // otherwise the host has flushed it
+  InitLog(direct);                           // the writer is destroyed on return
   return end;
 }
 
@@ -88,26 +88,26 @@ bool IsOfHangs(std::string_view option) {
 
 // Collects facts that should be the same on all nodes; the coordinator names nodes that differ.
 void TakeFacts(const Environment& environment, const machine::MachineProbe& probe, RunPlan* plan) {
-  if (plan->config.single_node() || plan->config.role() == v1::ROLE_OBSERVER) return;
+  if (plan->host.config.single_node() || plan->host.config.role() == v1::ROLE_OBSERVER) return;
   machine::Facts facts = machine::MachineFacts(environment, probe);
-  facts["the program"] = machine::ArgumentsFact(plan->script, plan->script_arguments);
+  facts["the program"] = machine::ArgumentsFact(plan->launch.program, plan->script_arguments);
   // Each node acts on its own, so the primary's value does not count for all.
   if (const auto& debug = plan->settings.workers.debug)
     facts["the rank of --debug"] = machine::FactValue(debug->text);
-  for (const SettingLine& setting : plan->lines) {
+  for (const SettingLine& setting : plan->shown.lines) {
     const bool of_the_job = IsRestartPolicyOption(setting.name) || setting.name == "lease";
     // With --coordinator the nodes' values are ignored, but each node looks for signs of life itself.
-    const bool counts =
-        plan->config.coordinator_alone() ? setting.name == "hang-timeout" : of_the_job || IsOfHangs(setting.name);
+    const bool counts = plan->host.config.coordinator_alone() ? setting.name == "hang-timeout"
+                                                              : of_the_job || IsOfHangs(setting.name);
     if (!counts) continue;
     facts["--" + setting.name] = machine::FactValue(setting.value);
   }
-  plan->config.mutable_facts()->insert(facts.begin(), facts.end());
+  plan->host.config.mutable_facts()->insert(facts.begin(), facts.end());
 }
 
 // Writes an error before the start to the platform's failure file, too, which its console shows.
 void ReportToPlatform(const Environment& environment, const absl::Status& status) {
-  const discovery::ContainerConventions* const container = ContainerHere(environment);
+  const discovery::ContainerConventions* const container = ContainerHere(environment, machine::ProbeFile);
   if (container == nullptr) return;
   const std::string file = FailureFile(*container, environment);
   const absl::Status written = FillFile(file, absl::StrCat("muster: ", status.message(), "\n"));
@@ -119,7 +119,7 @@ void ReportToPlatform(const Environment& environment, const absl::Status& status
 // A fault of this option's value, wherever it comes from.
 absl::Status FaultOf(std::string_view option, const RunPlan& plan, const absl::Status& why) {
   if (why.ok()) return why;
-  for (const SettingLine& line : plan.lines) {
+  for (const SettingLine& line : plan.shown.lines) {
     if (line.name != option) continue;
     return Fault(line.origin.starts_with("--") ? Origin::kFlag : Origin::kMusterVariable, line.origin, line.value,
                  std::string(AsStd(why.message())));
@@ -128,12 +128,12 @@ absl::Status FaultOf(std::string_view option, const RunPlan& plan, const absl::S
 }
 
 absl::Status TakeNoticeFile(RunPlan* plan) {
-  return FaultOf("preemption-notice", *plan, agent::TakeFileAsItIs(plan->config.mutable_notice()));
+  return FaultOf("preemption-notice", *plan, agent::TakeFileAsItIs(plan->host.config.mutable_notice()));
 }
 
 // Else a job would run for days, and its report would be lost.
 absl::Status CheckReport(const RunPlan& plan) {
-  return FaultOf("report", plan, host::CheckReportFolder(plan.report.report_file));
+  return FaultOf("report", plan, host::CheckReportFolder(plan.launch.report.report_file));
 }
 
 }  // namespace
@@ -150,59 +150,59 @@ absl::StatusOr<ReadyNode> MakeReady(const NodeSource& source, const Invocation& 
   }
   if (invocation.command == kLocalCommand) plan->view.source = kLocalCommand;  // which made its CLUSTER_SPEC
   RETURN_IF_ERROR(CheckNoLauncherInside(line, *plan));
-  plan->notes.insert(plan->notes.end(), notes.begin(), notes.end());
-  if (const std::string names = IgnoredOptions(line); plan->config.coordinator_alone() && !names.empty()) {
-    plan->view.warnings.push_back(names + ": ignored with --coordinator; set it on muster coordinator");
+  plan->shown.notes.insert(plan->shown.notes.end(), notes.begin(), notes.end());
+  if (const std::string names = IgnoredOptions(line); plan->host.config.coordinator_alone() && !names.empty()) {
+    plan->shown.warnings.push_back(names + ": ignored with --coordinator; set it on muster coordinator");
   }
   RETURN_IF_ERROR(CheckScriptIsGiven(*plan, invocation.command));
   ASSIGN_OR_RETURN(const Severity level, LogLevel(environment));
   RETURN_IF_ERROR(TakeNoticeFile(&*plan));
   RETURN_IF_ERROR(CheckReport(*plan));
   TakeFacts(environment, machine::SystemProbe(), &*plan);
-  Launch launch = PrepareLaunch(*plan, workers_inherit, machine.host_id, invocation.called_as, machine::ProbeFile);
-  launch.plan.ends_orphans = plan->config.run_id() != machine.random_run_id;
-  if (plan->config.single_node()) TakeDebugpy(*plan, &launch);
-  if (access(kTerminationLog, W_OK) == 0) launch.plan.report.termination_log = kTerminationLog;
-  return ReadyNode{*std::move(plan), std::move(launch), level};
+  PlanProgram(ReadProcess(workers_inherit, invocation.called_as), &*plan);
+  plan->launch.ends_orphans = plan->host.config.run_id() != machine.random_run_id;
+  if (plan->host.config.single_node()) TakeDebugpy(&*plan);
+  if (access(kTerminationLog, W_OK) == 0) plan->launch.report.termination_log = kTerminationLog;
+  return ReadyNode{*std::move(plan), level};
 }
 
-void TakeDebugpy(const RunPlan& plan, Launch* launch) {
-  const Given<DebugChoice>& debug = plan.settings.workers.debug;
-  if (launch->check.exit_code != 0 || !debug || !debug->value.port || launch->plan.argv.empty()) return;
-  const std::string& interpreter = launch->check.path;
+void TakeDebugpy(RunPlan* plan) {
+  const Given<DebugChoice>& debug = plan->settings.workers.debug;
+  if (plan->check.exit_code != 0 || !debug || !debug->value.port || plan->launch.argv.empty()) return;
+  const std::string interpreter = plan->check.path;
   const auto found = machine::RunCommand(FindDebugpy(interpreter), kDebugpySearchLimit);
-  if (found.ok() && found->exit_code == kNoModule) launch->check = WithoutDebugpy(*debug, interpreter);
+  if (found.ok() && found->exit_code == kNoModule) plan->check = WithoutDebugpy(*debug, interpreter);
 }
 
 bool EndsUnstarted(const ReadyNode& node) {
-  return node.launch.check.exit_code != 0 && node.plan.config.single_node();
+  return node.plan.check.exit_code != 0 && node.plan.host.config.single_node();
 }
 
 int EndUnstarted(const ReadyNode& node) {
-  const machine::ProgramCheck& check = node.launch.check;
+  const machine::ProgramCheck& check = node.plan.check;
   Complain(absl::NotFoundError(check.problem));
-  host::JobEnd end = host::AboutThisNode(node.plan.config, node.launch.plan.program);
+  host::JobEnd end = host::AboutThisNode(node.plan.host.config, node.plan.launch.program);
   end.exit_code = check.exit_code;
   end.origin = "muster";
   end.reason = check.problem;
   end.ended = end.started;
-  host::WriteReports(node.launch.plan.report, end);
+  host::WriteReports(node.plan.launch.report, end);
   return check.exit_code;
 }
 
 absl::Status CheckRoom(const ReadyNode& node) {
-  return CheckDescriptors(host::LeastDescriptors(node.launch.plan, node.plan.config.single_node()));
+  return CheckDescriptors(host::LeastDescriptors(node.plan.launch, node.plan.host.config.single_node()));
 }
 
 int BecomeHost(ReadyNode node, const Inherited& inherited, StartupSignals* startup_signals) {
-  const RunPlan& plan = node.plan;
-  Launch& launch = node.launch;
+  RunPlan& plan = node.plan;
+  host::LaunchPlan& launch = plan.launch;
   if (const absl::Status room = CheckRoom(node); !room.ok()) return Complain(room);
-  if (HasCredentials(plan.config)) KeepMemoryPrivate();
-  launch.plan.process = inherited;
-  if (!launch.plan.health.valid()) launch.plan.health = ListenForHealth();
-  launch.plan.before_start = [startup_signals] { startup_signals->Stop(); };
-  const absl::StatusOr<host::HostEnd> end = RunWithLog(plan, std::move(launch), node.level);
+  if (HasCredentials(plan.host.config)) KeepMemoryPrivate();
+  launch.process = inherited;
+  if (!launch.health.valid()) launch.health = ListenForHealth();
+  launch.before_start = [startup_signals] { startup_signals->Stop(); };
+  const absl::StatusOr<host::HostEnd> end = RunWithLog(std::move(plan), node.level);
   if (!end.ok()) return Complain(absl::ResourceExhaustedError(end.status().message()));
   std::fflush(nullptr);
   if (end->signal != 0) EndBySignal(end->signal);

@@ -9,14 +9,13 @@
 #include "base/proc/process_setup.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/startup_signals.h"
-#include "cli/plan/launch.h"
+#include "cli/plan/program.h"
 
 namespace muster::cli {
 
 // A node whose plan is made and whose program has been checked.
 struct ReadyNode {
   RunPlan plan;
-  Launch launch;
   Severity level = Severity::kInfo;
 };
 
@@ -39,7 +38,7 @@ int EndUnstarted(const ReadyNode& node);
 
 // With --debug RANK:PORT: makes the check of the program fail if its interpreter has no debugpy. Blocks for the
 // start of an interpreter. For a node that surely runs the rank; elsewhere debugpy may be missing.
-void TakeDebugpy(const RunPlan& plan, Launch* launch);
+void TakeDebugpy(RunPlan* plan);
 
 // Whether this process may open as many descriptors as the node needs.
 absl::Status CheckRoom(const ReadyNode& node);

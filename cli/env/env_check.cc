@@ -46,7 +46,7 @@ class Checker {
   std::vector<Finding> Run() {
     Membership();
     ProtectionOfJob();
-    if (!plan_.config.single_node()) Primary();
+    if (!plan_.host.config.single_node()) Primary();
     Program();
     StacksOfHang();
     Accelerators();
@@ -63,15 +63,15 @@ class Checker {
 
   void Membership() {
     Add(Kind::kGood, "place", Summary(plan_));
-    for (const std::string& warning : plan_.view.warnings) Add(Kind::kWrong, "settings", warning);
+    for (const std::string& warning : plan_.shown.warnings) Add(Kind::kWrong, "settings", warning);
   }
 
   void ProtectionOfJob() {
-    const ShownProtection shown = ShowProtection(plan_.config);
+    const ShownProtection shown = ShowProtection(plan_.host.config);
     const std::string text = absl::StrCat(shown.kind, " (", shown.origin, ")");
-    const rendezvous::Protection protection = rendezvous::ProtectionOf(plan_.config);
+    const rendezvous::Protection protection = rendezvous::ProtectionOf(plan_.host.config);
     const bool dated = protection == rendezvous::Protection::kCertificates;
-    const std::string age = dated ? probe_.age_of_certificates(plan_.config) : "";
+    const std::string age = dated ? probe_.age_of_certificates(plan_.host.config) : "";
     if (!age.empty()) return Add(Kind::kWrong, "protection", text, age);
     if (protection != rendezvous::Protection::kNone) return Add(Kind::kGood, "protection", text);
     Add(Kind::kNote, "protection", text,
@@ -80,28 +80,29 @@ class Checker {
   }
 
   std::string NameOf(const char* what) const {
-    return absl::StrCat(plan_.config.coordinator_alone() ? "coordinator's " : "primary's ", what);
+    return absl::StrCat(plan_.host.config.coordinator_alone() ? "coordinator's " : "primary's ", what);
   }
 
   bool Serves() const {
-    const v1::NodeConfig::Serves serves = plan_.config.serves();
+    const v1::NodeConfig::Serves serves = plan_.host.config.serves();
     if (serves == v1::NodeConfig::SERVES_YES || serves == v1::NodeConfig::SERVES_NO) {
       return serves == v1::NodeConfig::SERVES_YES;
     }
-    return probe_.is_own_address(plan_.config.primary().host());
+    return probe_.is_own_address(plan_.host.config.primary().host());
   }
 
   void Primary() {
-    const std::string host = plan_.config.primary().host();
-    const uint16_t port = static_cast<uint16_t>(plan_.config.primary().port());
+    const std::string host = plan_.host.config.primary().host();
+    const uint16_t port = static_cast<uint16_t>(plan_.host.config.primary().port());
     if (Serves()) {
       const bool port_is_free = OwnPort(port);
-      if (!plan_.config.primary_source().empty() && !plan_.config.loopback_only()) OwnAddress(host, port_is_free);
+      if (!plan_.host.config.primary_source().empty() && !plan_.host.config.loopback_only())
+        OwnAddress(host, port_is_free);
       return;
     }
     const auto addresses = probe_.resolve(host);
-    if (!addresses.ok() && !plan_.config.primary_address().empty()) {
-      const std::string& address = plan_.config.primary_address();
+    if (!addresses.ok() && !plan_.host.config.primary_address().empty()) {
+      const std::string& address = plan_.host.config.primary_address();
       Add(Kind::kNote, NameOf("name"),
           absl::StrCat(std::string(AsStd(addresses.status().message())), "; using the address of its Service, ",
                        address));
@@ -122,7 +123,7 @@ class Checker {
 
   // Returns whether the port is free.
   bool OwnPort(uint16_t port) {
-    const absl::Status free = probe_.listen(plan_.config);
+    const absl::Status free = probe_.listen(plan_.host.config);
     const std::string name = NameOf("port");
     if (free.ok()) {
       Add(Kind::kGood, name, absl::StrCat("this node is the primary, and port ", port, " is free"));
@@ -138,7 +139,7 @@ class Checker {
   // Addresses that a platform gives are not checked.
   void OwnAddress(const std::string& host, bool port_is_free) {
     const std::string name = NameOf("address");
-    const std::string& source = plan_.config.primary_source();
+    const std::string& source = plan_.host.config.primary_source();
     const auto addresses = probe_.resolve(host);
     if (!addresses.ok()) {
       return Add(Kind::kWrong, name, absl::StrCat(source, ": ", std::string(AsStd(addresses.status().message()))),
@@ -153,7 +154,7 @@ class Checker {
         absl::StrCat(source, " ", host, host == address ? "" : absl::StrCat(" (", address, ")"),
                      " is not an address of this machine");
     if (!port_is_free) return Add(Kind::kNote, name, what, kForwarded);
-    const absl::Status leads_here = probe_.leads_here(address, plan_.config);
+    const absl::Status leads_here = probe_.leads_here(address, plan_.host.config);
     if (leads_here.ok()) return Add(Kind::kGood, name, absl::StrCat(what, ", but connections to it arrive here"));
     Add(Kind::kWrong, name,
         absl::StrCat(what,
@@ -174,7 +175,7 @@ class Checker {
 
   // Asks through loopback: on some platforms a primary cannot reach itself by its own name.
   void ReportPortInUse(uint16_t port) {
-    v1::NodeConfig own = plan_.config;
+    v1::NodeConfig own = plan_.host.config;
     if (!own.loopback_only()) own.mutable_primary()->set_host("127.0.0.1");
     const absl::Status asked = probe_.ask_coordinator(own).status();
     if (absl::IsNotFound(asked)) {
@@ -210,8 +211,8 @@ class Checker {
     const std::string why(AsStd(first.message()));
     if (absl::IsUnavailable(first)) {
       return Add(Kind::kNote, NameOf("port"), why,
-                 plan_.config.coordinator_alone() ? "expected until muster coordinator runs there"
-                                                  : "expected until muster runs on the primary");
+                 plan_.host.config.coordinator_alone() ? "expected until muster coordinator runs there"
+                                                       : "expected until muster runs on the primary");
     }
     Add(Kind::kUnreachable, NameOf("port"), why,
         absl::StrCat("allow connections to port ", port,
@@ -219,16 +220,17 @@ class Checker {
   }
 
   void AskPrimary(const std::string& address, const std::string& where) {
-    v1::NodeConfig config = plan_.config;
+    v1::NodeConfig config = plan_.host.config;
     config.mutable_primary()->set_host(address);
     const absl::StatusOr<absl::Duration> ahead = probe_.ask_coordinator(config);
     if (absl::IsNotFound(ahead.status())) {
       const std::string why(AsStd(ahead.status().message()));
       return Add(
           Kind::kUnreachable, NameOf("port"),
-          absl::StrCat(
-              "the program that answers on ", where, " is not muster: ", why,
-              probe_.is_own_address(address) ? HeldBy(static_cast<uint16_t>(plan_.config.primary().port())) : ""),
+          absl::StrCat("the program that answers on ", where, " is not muster: ", why,
+                       probe_.is_own_address(address)
+                           ? HeldBy(static_cast<uint16_t>(plan_.host.config.primary().port()))
+                           : ""),
           "stop the program that listens there, or give all nodes another port (a proxy may answer like this "
           "before muster has started)");
     }
@@ -246,7 +248,7 @@ class Checker {
     const std::string text =
         absl::StrFormat("%.1f s %s %s", std::abs(absl::ToDoubleSeconds(*ahead)),
                         *ahead < absl::ZeroDuration() ? "behind" : "ahead of",
-                        plan_.config.coordinator_alone() ? "the coordinator's" : "the primary's");
+                        plan_.host.config.coordinator_alone() ? "the coordinator's" : "the primary's");
     if (absl::AbsDuration(*ahead) <= kMaxClockOffset) return Add(Kind::kGood, "clock", text);
     Add(Kind::kWrong, "clock", text,
         "no decision of muster depends on it, but logs cannot be put in order and --deadline ends nodes at "
@@ -267,8 +269,8 @@ class Checker {
   // Whether a snapshot of a hang will show lines of code.
   void StacksOfHang() {
     const std::string& python = program_.path.empty() ? report_.interpreter.path : program_.path;
-    if (plan_.view.role != discovery::NodeRole::kTrainer || plan_.config.slots() == 0) return;
-    if (plan_.config.hang_timeout_ms() == 0 || plan_.no_python || python.empty()) return;
+    if (plan_.view.role != discovery::NodeRole::kTrainer || plan_.host.config.slots() == 0) return;
+    if (plan_.host.config.hang_timeout_ms() == 0 || plan_.no_python || python.empty()) return;
     const auto& preload = plan_.settings.workers.preload;
     const std::string instead =
         absl::StrCat("a hang is seen, but ", !preload || preload->value.IsNothing()
@@ -314,7 +316,7 @@ class Checker {
 
   void Accelerators() {
     const machine::Accelerators& found = report_.accelerators;
-    const int slots = plan_.config.slots();
+    const int slots = plan_.host.config.slots();
     const std::string what =
         absl::StrCat(found.reason, "; ", slots, slots == 1 ? " worker" : " workers", " on this node");
     if (!found.unknown.empty()) {
@@ -339,14 +341,14 @@ class Checker {
                  "mount it: DataLoader workers and NCCL need it");
     }
     const std::string size = absl::StrCat(*bytes >> 20, " MiB");
-    if (*bytes >= kLeastSharedMemory || plan_.config.slots() == 0) return Add(Kind::kGood, "/dev/shm", size);
+    if (*bytes >= kLeastSharedMemory || plan_.host.config.slots() == 0) return Add(Kind::kGood, "/dev/shm", size);
     Add(Kind::kWrong, "/dev/shm", absl::StrCat(size, ": DataLoader workers and NCCL may end with a bus error"),
         "use docker run --shm-size 8g or --ipc host; on Kubernetes mount an emptyDir with medium: Memory there");
   }
 
   void TemporaryFiles() {
     // With a log folder the files are there.
-    if (plan_.config.slots() == 0 || plan_.settings.output.log_dir) return;
+    if (plan_.host.config.slots() == 0 || plan_.settings.output.log_dir) return;
     const absl::Status made = probe_.make_temporary_file();
     if (made.ok()) return Add(Kind::kGood, "temporary files", "can be made");
     Add(Kind::kWrong, "temporary files", std::string(AsStd(made.message())),

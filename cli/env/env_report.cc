@@ -90,39 +90,41 @@ std::string DescribeNode(const RunPlan& plan) {
   if (plan.view.role != discovery::NodeRole::kTrainer) {
     return absl::StrCat("This is ", plan.view.self, ", which does not train: it waits and ends with the job.");
   }
-  if (plan.config.single_node()) return "";
-  const int count = plan.config.max_nodes();
-  if (!plan.config.has_place())
+  if (plan.host.config.single_node()) return "";
+  const int count = plan.host.config.max_nodes();
+  if (!plan.host.config.has_place())
     return absl::StrCat("It gets its rank when the nodes, up to ", count, ", have joined.");
-  return absl::StrCat("This is node ", plan.config.place(), " of nodes 0 to ", count - 1, ".");
+  return absl::StrCat("This is node ", plan.host.config.place(), " of nodes 0 to ", count - 1, ".");
 }
 
 std::string DescribePrimary(const RunPlan& plan) {
-  if (plan.config.single_node()) return "It listens on no port.";
-  const std::string address = ToString(plan.config.primary());
-  if (plan.config.coordinator_alone()) return absl::StrCat("All nodes connect to the coordinator, ", address, ".");
-  if (plan.config.serves() == v1::NodeConfig::SERVES_YES) {
-    return absl::StrCat("It is the primary: the other nodes connect to its port ", plan.config.primary().port(),
-                        ".");
+  if (plan.host.config.single_node()) return "It listens on no port.";
+  const std::string address = ToString(plan.host.config.primary());
+  if (plan.host.config.coordinator_alone())
+    return absl::StrCat("All nodes connect to the coordinator, ", address, ".");
+  if (plan.host.config.serves() == v1::NodeConfig::SERVES_YES) {
+    return absl::StrCat("It is the primary: the other nodes connect to its port ",
+                        plan.host.config.primary().port(), ".");
   }
   return absl::StrCat("All nodes connect to the primary, ", address, ".");
 }
 
 std::string DescribeWorkers(const RunPlan& plan) {
-  const int slots = plan.config.slots();
+  const int slots = plan.host.config.slots();
   if (slots == 0) return "";
   std::string text = absl::StrCat("It starts ", slots, slots == 1 ? " worker" : " workers");
-  if (plan.config.has_place() && !plan.config.single_node()) {
-    const int64_t first = int64_t{slots} * static_cast<int64_t>(plan.config.place());
+  if (plan.host.config.has_place() && !plan.host.config.single_node()) {
+    const int64_t first = int64_t{slots} * static_cast<int64_t>(plan.host.config.place());
     const std::string ranks =
         slots == 1 ? absl::StrCat("rank ", first) : absl::StrCat("ranks ", first, " to ", first + slots - 1);
     absl::StrAppend(&text, ", ", ranks, " if the other nodes start as many");
   }
-  if (plan.config.coordinator_alone()) {
+  if (plan.host.config.coordinator_alone()) {
     return absl::StrCat(text, "; muster coordinator has the restart policy.");
   }
-  if (plan.config.max_restarts() == 0) return absl::StrCat(text, "; when a worker fails, the job ends.");
-  return absl::StrCat(text, "; when a worker fails, all restart, at most ", plan.config.max_restarts(), " times.");
+  if (plan.host.config.max_restarts() == 0) return absl::StrCat(text, "; when a worker fails, the job ends.");
+  return absl::StrCat(text, "; when a worker fails, all restart, at most ", plan.host.config.max_restarts(),
+                      " times.");
 }
 
 // On one line if they fit into the column, else one on each line.
@@ -189,10 +191,10 @@ std::string EnvTable(const EnvReport& report) {
   Row("SETTING", "VALUE", "ORIGIN", &out);
   Row("source", plan.view.source,
       evidence.empty() || evidence == platform ? platform : absl::StrCat(evidence, ": ", platform), &out);
-  Row(plan.config.coordinator_alone() ? "coordinator" : "primary",
-      plan.config.single_node() ? "none (single-node job)" : ToString(plan.config.primary()),
+  Row(plan.host.config.coordinator_alone() ? "coordinator" : "primary",
+      plan.host.config.single_node() ? "none (single-node job)" : ToString(plan.host.config.primary()),
       plan.view.primary_evidence.empty() ? evidence : plan.view.primary_evidence, &out);
-  const ShownProtection protection = ShowProtection(plan.config);
+  const ShownProtection protection = ShowProtection(plan.host.config);
   Row("protection", protection.kind, protection.origin, &out);
   Row("node type", RoleName(plan), evidence, &out);
   Row("node-rank", plan.view.node_rank < 0 ? "not yet assigned" : absl::StrCat(plan.view.node_rank), evidence,
@@ -202,8 +204,8 @@ std::string EnvTable(const EnvReport& report) {
       InterpreterReason(report.interpreter), &out);
   Row("accelerators", absl::StrCat(report.accelerators.count), report.accelerators.reason, &out);
   absl::StrAppend(&out, "\n");
-  for (const SettingLine& line : plan.lines) {
-    if (plan.config.coordinator_alone() && IsCoordinatorsOption(line.name)) {
+  for (const SettingLine& line : plan.shown.lines) {
+    if (plan.host.config.coordinator_alone() && IsCoordinatorsOption(line.name)) {
       Row(line.name, "set on the coordinator", "muster coordinator", &out);
     } else {
       Row(line.name, line.value.empty() ? "-" : OneLine(MaskValue(line.name, line.value)), line.origin, &out);
@@ -212,7 +214,7 @@ std::string EnvTable(const EnvReport& report) {
   const Environment shown = Shown(report.environment);
   if (!shown.empty()) absl::StrAppend(&out, "\n");
   for (const auto& [name, value] : shown) absl::StrAppend(&out, OneLine(name), "=", OneLine(value), "\n");
-  std::vector<std::string> warnings = plan.view.warnings;
+  std::vector<std::string> warnings = plan.shown.warnings;
   for (const std::string& warning : report.accelerators.warnings) {
     if (std::find(warnings.begin(), warnings.end(), warning) == warnings.end()) warnings.push_back(warning);
   }
@@ -228,29 +230,29 @@ std::string EnvJson(const EnvReport& report, const std::vector<Finding>* finding
   json["platform"] = PlatformName(plan.view.source);
   json["explanation"] = Explanation(plan);
   if (findings != nullptr) json["checks"] = Json(*findings);
-  json["primary"] = {{"host", plan.config.primary().host()}, {"port", plan.config.primary().port()}};
-  const ShownProtection protection = ShowProtection(plan.config);
+  json["primary"] = {{"host", plan.host.config.primary().host()}, {"port", plan.host.config.primary().port()}};
+  const ShownProtection protection = ShowProtection(plan.host.config);
   json["protection"] = {{"kind", protection.kind}, {"origin", protection.origin}};
   json["node_rank"] = plan.view.node_rank < 0 ? nlohmann::json(nullptr) : nlohmann::json(plan.view.node_rank);
   json["nnodes"] = plan.view.nnodes;
-  json["min_nodes"] = plan.config.min_nodes();
-  json["max_nodes"] = plan.config.max_nodes();
+  json["min_nodes"] = plan.host.config.min_nodes();
+  json["max_nodes"] = plan.host.config.max_nodes();
   json["nodes"] = plan.view.nodes;
   json["role"] = RoleName(plan);
   json["self"] = plan.view.self;
-  json["run_id"] = plan.config.run_id();
-  json["nproc_per_node"] = plan.config.slots();
+  json["run_id"] = plan.host.config.run_id();
+  json["nproc_per_node"] = plan.host.config.slots();
   json["interpreter"] = {{"path", report.interpreter.path}, {"reason", report.interpreter.reason}};
   json["accelerators"] = {{"count", report.accelerators.count},
                           {"reason", report.accelerators.reason},
                           {"visible", report.accelerators.visible},
                           {"unknown", report.accelerators.unknown}};
   json["settings"] = nlohmann::json::object();
-  for (const SettingLine& line : plan.lines) {
+  for (const SettingLine& line : plan.shown.lines) {
     json["settings"][line.name] = {{"value", MaskValue(line.name, line.value)}, {"origin", line.origin}};
   }
   json["environment"] = Shown(report.environment);
-  json["warnings"] = plan.view.warnings;
+  json["warnings"] = plan.shown.warnings;
   // Bytes that are not UTF-8 are replaced; by default dump() would throw.
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }

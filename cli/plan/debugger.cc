@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/exit_codes.h"
 #include "base/text/text.h"
+#include "cli/plan/parts.h"
 
 namespace muster::cli {
 namespace {
@@ -118,6 +119,23 @@ machine::ProgramCheck WithoutDebugpy(const Setting<DebugChoice>& debug, const st
           absl::StrCat(ShownWithValue(debug.source, debug.text), ": ", OneLine(interpreter),
                        " has no module debugpy; install it: ", OneLine(interpreter), " -m pip install debugpy"),
           ""};
+}
+
+PlanLines PlanDebugger(const PlanInput& in, v1::NodeConfig* config) {
+  PlanLines plan;
+  const Given<DebugChoice>& debug = in.settings.workers.debug;
+  if (!debug) return plan;
+  plan.Add(kDebugOption, debug->text, debug->source);
+  if (config->hang_timeout_ms() != 0) {
+    plan.notes.push_back(absl::StrCat("--hang-timeout is off, because ", debug->source, " is given"));
+  }
+  config->set_hang_timeout_ms(0);
+  plan.Add("hang-timeout", "off", debug->source);
+  if (!config->coordinator_alone()) return plan;
+  plan.warnings.push_back(absl::StrCat(debug->source,
+                                       ": a restart would end the debugged worker: give muster coordinator ",
+                                       "--max-restarts 0 --scale-up on-restart"));
+  return plan;
 }
 
 }  // namespace muster::cli

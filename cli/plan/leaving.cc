@@ -1,5 +1,3 @@
-#include "cli/plan/leaving.h"
-
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -10,6 +8,7 @@
 #include "base/core/status_macros.h"
 #include "base/text/mask_secrets.h"
 #include "base/wire/ids.h"
+#include "cli/plan/parts.h"
 
 namespace muster::cli {
 namespace {
@@ -18,6 +17,7 @@ namespace {
 // metadata.google.internal, needs no lookup.
 constexpr char kMetadataAddress[] = "169.254.169.254";
 constexpr uint16_t kHttpPort = 80;
+constexpr char kLeaveSignals[] = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";     // torchrun's default
 constexpr char kGceVariable[] = "GCE_METADATA_HOST";                  // read by Google's own libraries
 constexpr char kAwsVariable[] = "AWS_EC2_METADATA_SERVICE_ENDPOINT";  // read by the AWS SDKs
 constexpr char kProductName[] = "/sys/class/dmi/id/product_name";
@@ -25,11 +25,6 @@ constexpr char kVendor[] = "/sys/class/dmi/id/sys_vendor";
 constexpr char kBiosVersion[] = "/sys/class/dmi/id/bios_version";
 // Both hold the UUID of the instance; only root can read the first, the second exists only under Xen.
 constexpr const char* kUuids[] = {"/sys/class/dmi/id/product_uuid", "/sys/hypervisor/uuid"};
-
-std::string ValueOf(const Environment& environment, const char* name) {
-  const auto found = environment.find(name);
-  return found == environment.end() ? std::string() : found->second;
-}
 
 absl::StatusOr<v1::Endpoint> ServerAt(const std::string& variable, const std::string& text) {
   v1::Endpoint server;
@@ -131,6 +126,18 @@ absl::Status LacksDeadline(const Setting<absl::Duration>& stop_before, const Env
                absl::StrCat("needs a deadline: give --deadline, or ", absl::StrJoin(remedies, ", or ")));
 }
 
+// The platform's time between SIGTERM and SIGKILL, less a reserve, and its origin.
+std::pair<absl::Duration, std::string> DefaultTerminationGrace(const PlanInput& in,
+                                                               v1::NoticeSource::Kind notice) {
+  const discovery::Traits& platform = in.platform();
+  if (platform.termination_grace > absl::ZeroDuration()) return {platform.termination_grace, platform.label};
+  // A node that watches for preemption runs on a spot machine, where ordinary pods have 15 s.
+  if (notice == v1::NoticeSource::GCE || notice == v1::NoticeSource::AWS) return {kSpotGrace, "spot machine"};
+  if (discovery::InPod(in.membership.platform, in.environment)) return {kKubernetesGrace, "Kubernetes"};
+  if (in.machine.first_process) return {kContainerGrace, "first process of a container"};
+  return {kPlainGrace, kDefault};
+}
+
 }  // namespace
 
 absl::StatusOr<NoticePlan> PlanNotice(
@@ -182,6 +189,45 @@ absl::StatusOr<DeadlinePlan> PlanDeadline(const LeavingSettings& settings, const
   plan.stop = host::StopBefore{*deadline, before,
                                absl::StrCat("--stop-before ", muster::FormatDuration(before), ", deadline ",
                                             plan.deadline, " (", plan.origin, ")")};
+  return plan;
+}
+
+absl::StatusOr<PlanLines> PlanNotices(const PlanInput& in, host::HostOptions* host) {
+  const LeavingSettings& s = in.settings.leaving;
+  PlanLines plan;
+  ASSIGN_OR_RETURN(const NoticePlan notice, PlanNotice(s, in.environment, in.machine.read_file));
+  *host->config.mutable_notice() = notice.source;
+  plan.Add("preemption-notice", notice.shown, notice.why);
+  ASSIGN_OR_RETURN(const DeadlinePlan deadline, PlanDeadline(s, in.environment));
+  host->stop_before = deadline.stop;
+  plan.Add("deadline", deadline.deadline, deadline.origin);
+  plan.Add("stop-before", deadline.stop ? ShowValue(deadline.stop->before) : "never",
+           s.stop_before ? s.stop_before->source : kDefault);
+  return plan;
+}
+
+std::pair<int, std::string> DefaultRetryCode(const PlanInput& in) {
+  const discovery::RetryCode& retry = in.platform().retry;
+  if (retry.code == 0 || (retry.only_in_pod && !discovery::InPod(in.membership.platform, in.environment)))
+    return {0, kDefault};
+  return {retry.code, in.platform().label};
+}
+
+PlanLines PlanLeaving(const PlanInput& in, host::HostOptions* host, host::LaunchPlan* launch) {
+  const LeavingSettings& s = in.settings.leaving;
+  PlanLines plan;
+  const auto [grace, why_grace] = DefaultTerminationGrace(in, host->config.notice().kind());
+  host->termination_grace = plan.Pick("termination-grace", s.termination_grace, grace, {why_grace});
+  launch->last_command_limits.grace = host->termination_grace;
+  const auto [code, why_code] = DefaultRetryCode(in);
+  host->retryable_exit_code = plan.Pick("retryable-exit-code", s.retryable_exit_code, code, {why_code});
+  const Given<SignalChoice>& signals = s.signals_to_handle;
+  launch->environment.signals_to_handle = signals ? signals->text : kLeaveSignals;
+  if (!signals) return plan;
+  host->leave_signals = {signals->value.numbers.begin(), signals->value.numbers.end()};
+  for (const std::string& name : signals->value.unknown) {
+    plan.warnings.push_back(absl::StrCat(signals->source, ": unknown signal ", name, " is ignored"));
+  }
   return plan;
 }
 

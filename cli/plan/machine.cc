@@ -1,11 +1,14 @@
 #include "cli/plan/machine.h"
 
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
+#include <filesystem>
 #include <fstream>
 #include <string>
+#include <system_error>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -58,6 +61,12 @@ bool IsFirstProcess() {
   if (getpid() == 1) return true;
   return getppid() == 1 && ReadLink("/proc/1/exe") == ReadLink("/proc/self/exe") &&
          !ReadLink("/proc/1/exe").empty();
+}
+
+bool LeadToOneFile(int a, int b) {
+  struct stat first = {}, second = {};
+  return fstat(a, &first) == 0 && fstat(b, &second) == 0 && first.st_dev == second.st_dev &&
+         first.st_ino == second.st_ino;
 }
 
 // Retries while a file that the platform has created is not filled yet.
@@ -124,6 +133,9 @@ Machine ReadMachine(const Environment& environment) {
   machine.nvidia_driver = access("/dev/nvidiactl", F_OK) == 0;
   machine.first_process = IsFirstProcess();
   machine.dialogue = HasDialogue();
+  machine.out_is_terminal = isatty(STDOUT_FILENO) == 1;
+  machine.err_is_terminal = isatty(STDERR_FILENO) == 1;
+  machine.streams_are_one = LeadToOneFile(STDOUT_FILENO, STDERR_FILENO);
   machine.accelerators = [&environment] {
     return machine::CountAccelerators(environment, machine::SystemProbe());
   };
@@ -145,6 +157,17 @@ Machine ReadMachine(const Environment& environment) {
     return discovery::SourcesHere({variables, read_file}, options);
   };
   return machine;
+}
+
+ProcessFacts ReadProcess(const Environment& environment, const std::string& called_as) {
+  std::error_code unknown;
+  return {.environment = environment,
+          .called_as = called_as,
+          .folder = std::filesystem::current_path(unknown).string(),
+          .now = absl::Now(),
+          .user = geteuid(),
+          .pid = getpid(),
+          .probe = machine::ProbeFile};
 }
 
 }  // namespace muster::cli

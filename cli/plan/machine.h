@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <string>
 
+#include "cli/plan/program.h"
 #include "cli/plan/run_plan.h"
 
 namespace muster::cli {
@@ -20,5 +21,8 @@ std::string RandomHex(size_t bytes);  // of the kernel's random bytes, two digit
 
 // environment must outlive the machine.
 Machine ReadMachine(const Environment& environment);
+
+// environment: what workers inherit; it must outlive the facts.
+ProcessFacts ReadProcess(const Environment& environment, const std::string& called_as);
 
 }  // namespace muster::cli

@@ -1,11 +1,11 @@
-#include "cli/plan/membership.h"
-
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/core/status_macros.h"
 #include "base/wire/loopback.h"
+#include "cli/plan/parts.h"
 
 namespace muster::cli {
 namespace {
@@ -389,6 +389,42 @@ absl::StatusOr<Membership> FindMembership(const MembershipSettings& s, const Env
     return Fault(*s.rdzv_endpoint, kPortForOneNode);
   if (s.master_port && s.master_port->value == 0) return Fault(*s.master_port, kPortForOneNode);
   return m;
+}
+
+PlanLines PlanMembership(const PlanInput& in, discovery::ClusterView* view, v1::NodeConfig* config) {
+  const MembershipSettings& s = in.settings.membership;
+  const Membership& m = in.membership;
+  const bool trainer = m.view.role == discovery::NodeRole::kTrainer;
+  PlanLines plan;
+  *view = m.view;
+  plan.warnings = std::move(view->warnings);
+  const auto take_variables = in.platform().take_variables;
+  if (take_variables != nullptr && !m.on_platform) take_variables(in.environment, view);
+  view->run_id = plan.Pick("rdzv-id", s.rdzv_id, m.view.run_id, {in.PlatformOrDefault()});
+  config->set_run_id(view->run_id);
+  config->set_run_id_may_repeat(s.rdzv_id.has_value() || m.view.run_id == discovery::kNoRunName ||
+                                TraitsOf(m.view.source).starts_no_node_again);
+  config->set_role(trainer ? v1::ROLE_TRAINER : v1::ROLE_OBSERVER);
+  if (trainer && m.view.node_rank >= 0) config->set_place(m.view.node_rank);
+  config->set_place_is_hint(config->has_place() && m.rank_is_hint);
+  for (const std::string& node : m.view.nodes) config->add_place_names(node);
+  config->set_min_nodes(m.min_nodes);
+  config->set_max_nodes(m.max_nodes);
+  config->mutable_primary()->set_host(m.view.primary_host);
+  config->mutable_primary()->set_port(m.view.primary_port);
+  if (!s.coordinator) {
+    config->set_primary_address(m.view.primary_address);
+    config->set_primary_source(m.view.primary_evidence);
+  }
+  config->set_serves(trainer ? m.serves : v1::NodeConfig::SERVES_NO);
+  config->set_single_node(m.single_node);
+  config->set_coordinator_alone(s.coordinator.has_value());
+  config->set_loopback_only(m.view.loopback_only);
+  plan.Add("nnodes",
+           m.min_nodes == m.max_nodes ? absl::StrCat(m.max_nodes) : absl::StrCat(m.min_nodes, ":", m.max_nodes),
+           m.nodes_source);
+  config->set_local_addr(plan.Pick("local-addr", s.local_addr, std::string()));
+  return plan;
 }
 
 }  // namespace muster::cli

@@ -1,5 +1,3 @@
-#include "cli/plan/named_ranks.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
@@ -8,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/core/status_macros.h"
+#include "cli/plan/parts.h"
 
 namespace muster::cli {
 namespace {

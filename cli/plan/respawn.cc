@@ -1,9 +1,9 @@
 #include "cli/plan/respawn.h"
 
 #include <signal.h>
-#include <sys/wait.h>
 
 #include <algorithm>
+#include <cstdlib>  // WIFSIGNALED and the like
 
 #include "base/exit_codes.h"
 

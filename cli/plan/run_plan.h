@@ -2,24 +2,31 @@
 // read through the functions in Machine.
 #pragma once
 
+#include <algorithm>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "agent/host/core/host_core.h"
-#include "agent/host/core/output_plan.h"
+#include "agent/host/core/host_options.h"
+#include "agent/host/launch_plan.h"
 #include "agent/platform/discovery/discover.h"
 #include "agent/platform/machine/accelerators.h"
+#include "agent/platform/machine/interpreter.h"
 #include "cli/options/command_line.h"
 #include "cli/options/settings.h"
+#include "cli/options/values.h"
 #include "cli/plan/token.h"
 #include "muster/v1/host.pb.h"
 
 namespace muster::cli {
 
+inline constexpr char kDefault[] = "default";  // origin of a value
 inline constexpr absl::Duration kJoinTimeout = absl::Minutes(10);
 inline constexpr absl::Duration kRejoinTimeout = absl::Seconds(1800);
 inline constexpr absl::Duration kCoordinatorTimeout = absl::Seconds(900);
@@ -48,6 +55,9 @@ struct Machine {
   bool nvidia_driver = false;                           // the NVIDIA driver is loaded and has a GPU
   bool first_process = false;                           // this is process 1 of a container, or its child
   bool dialogue = false;                                // HasDialogue
+  bool out_is_terminal = false;                         // its own standard output
+  bool err_is_terminal = false;                         // and error
+  bool streams_are_one = false;                         // both lead to one file
   std::function<machine::Accelerators()> accelerators;  // may take seconds
   // kind: "auto", "gpu", ...; empty: the default on a platform.
   std::function<absl::StatusOr<machine::WorkerCount>(const std::string& kind)> count_workers;
@@ -63,40 +73,81 @@ struct Machine {
   // CPUs near each of these GPUs; mode: a value of --numa-binding.
   std::function<absl::StatusOr<std::vector<std::set<int>>>(const std::string& mode, const std::vector<int>& gpus)>
       bind_to_cpus;
-  // Receives RunPlan::retryable_exit_code as soon as it is known, before accelerators are counted. May be empty.
+  // Receives HostOptions::retryable_exit_code as soon as it is known, before accelerators are counted. May be
+  // empty.
   std::function<void(int code)> on_retryable_exit_code = {};
 };
 
-struct RunPlan {
-  Settings settings;            // as given; the launch reads those of which the plan makes nothing
-  discovery::ClusterView view;  // of the platform, changed by the options
-  std::string slots_reason;     // why this number of workers; empty: it was given
-  bool on_platform = false;     // the membership comes from the platform, not from options
-  std::string platform;         // platform of this machine, even if the membership comes from options; empty: none
-  v1::NodeConfig config;
-  absl::Duration termination_grace;
-  int retryable_exit_code = 0;  // replaces 69 and 75; 0: none
-  std::optional<host::StopBefore> stop_before;
-  PortRange worker_port;
-  host::OutputPlan output;
-  host::ReportPlan report;
-  absl::Duration hook_timeout;
-  absl::Duration preflight_timeout;
-  absl::Duration gpu_release_timeout;    // zero: GPUs are not checked
-  SignalChoice leave_signals;            // none: the defaults
-  std::string leave_signals_text;        // as torchrun passes it to workers
-  std::string visible_variable;          // set to each worker's own device; empty: every worker sees all
-  std::vector<std::string> own_devices;  // its values, by local rank
-  std::vector<std::set<int>> cpus;       // of --numa-binding, by local rank; empty: not bound
-  bool no_python = false;
-  std::string script;
-  std::vector<std::string> script_arguments;
-  std::vector<SettingLine> lines;
-  std::vector<std::string> credential_warnings;  // of those in `view`
-  std::vector<std::string> notes;                // info lines, e.g. on options without effect
+// What a part of a plan tells people.
+struct PlanLines {
+  std::vector<SettingLine> lines;  // of `muster env`: each setting with the origin of its value
+  std::vector<std::string> notes;
+  std::vector<std::string> warnings;
+
+  // A value that nobody has given.
+  struct Fallback {
+    std::string origin = kDefault;
+    std::string shown = {};  // in place of the value; empty: the value
+  };
+
+  // Adds the line of a setting; returns the given value, or else the fallback.
+  template <typename T>
+  T Pick(const char* name, const Given<T>& given, T value, const Fallback& fallback = {}) {
+    if (given) return Pick(name, given);
+    Add(name, fallback.shown.empty() ? ShowValue(value) : fallback.shown, fallback.origin);
+    return value;
+  }
+
+  // The same for a setting that has its default from the option table, or was given.
+  template <typename T>
+  T Pick(const char* name, const Given<T>& setting) {
+    Add(name, ShowValue(setting->value), setting->source);
+    return setting->value;
+  }
+
+  // Adds the line only if the setting was given.
+  template <typename T>
+  void AddGiven(const char* name, const Given<T>& given) {
+    if (given) Add(name, given->text, given->source);
+  }
+
+  void Add(const char* name, std::string value, std::string origin) {
+    lines.push_back({name, std::move(value), std::move(origin)});
+  }
+
+  // Adds the lines of options that are in the configuration already, except names that have a line.
+  void AddConfigured(const Settings& settings, std::initializer_list<std::string_view> names) {
+    for (const SettingLine& line : settings.config_lines) {
+      if (std::find(names.begin(), names.end(), line.name) != names.end()) AddUnlessThere(line);
+    }
+  }
+  void AddUnlessThere(const SettingLine& line) {
+    const auto is_it = [&](const SettingLine& other) { return other.name == line.name; };
+    if (std::none_of(lines.begin(), lines.end(), is_it)) lines.push_back(line);
+  }
+
+  void Append(const PlanLines& part) {
+    lines.insert(lines.end(), part.lines.begin(), part.lines.end());
+    notes.insert(notes.end(), part.notes.begin(), part.notes.end());
+    warnings.insert(warnings.end(), part.warnings.begin(), part.warnings.end());
+  }
 };
 
-// Errors: see exit_codes.h. The script is not checked and may be absent.
+struct RunPlan {
+  Settings settings;            // as given
+  discovery::ClusterView view;  // of the platform, changed by the options; its warnings are in `shown`
+  host::HostOptions host;       // its `config` goes to agent and coordinator
+  host::LaunchPlan launch;
+  machine::WorkerCount counted;  // why this number of workers; no reason: it was given
+  bool no_python = false;
+  std::vector<std::string> script_arguments;  // of launch.program, the script
+  machine::Interpreter interpreter;           // from PlanProgram(), like `check`
+  machine::ProgramCheck check;                // a failure is reported to the job; a single-node job ends at once
+  PlanLines shown;                            // to people; notes are info lines, e.g. on options without effect
+  std::vector<std::string> credential_warnings;  // of those in `shown`
+};
+
+// All but the program (PlanProgram in program.h). Errors: see exit_codes.h.
 absl::StatusOr<RunPlan> Plan(const CommandLine& command_line, const Environment& environment,
                              const Machine& machine);
 

@@ -24,6 +24,9 @@ struct WorkerEnvironmentOptions {
   std::string timer_file;                // the file timer's pipe; empty: none
   std::string signals_to_handle;         // the value of --signals-to-handle
   EnvironmentMap recorder = {};          // variables of NCCL's flight recorder; empty: not set
+  EnvironmentMap platform = {};          // what the platform describes only in files, for workers to read
+  bool files_are_forbidden = false;      // --log-dir /dev/null
+  bool keyboard_is_anothers = false;     // the user has given it to another rank
   bool unbuffered = false;               // Python's output comes at once, as a sign of life must
   bool waits_for_debugger = false;       // --debug: torch must not end workers that wait for the debugged one
   bool virtual_local_rank = false;       // LOCAL_RANK is 0 for every worker
@@ -33,7 +36,7 @@ struct WorkerEnvironmentOptions {
 
 // The environment of one worker: the inherited one, in which per-node variables and those of an outer launcher
 // (RANK, WORLD_SIZE, MASTER_*, TORCHELASTIC_RUN_ID, NODE_RANK, PET_NODE_RANK, ...) are overwritten or dropped. All
-// inherited MUSTER_* variables are dropped.
+// inherited MUSTER_* variables are dropped. Nothing changes it afterwards.
 EnvironmentMap WorkerEnvironment(const v1::Round& round, int local_rank, const WorkerEnvironmentOptions& options,
                                  const EnvironmentMap& inherited);
 

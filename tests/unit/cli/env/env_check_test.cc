@@ -27,12 +27,12 @@ struct Node {
 
   Node() {
     plan.view.source = "flags";
-    plan.config.mutable_primary()->set_host("primary");
-    plan.config.mutable_primary()->set_port(2222);
-    plan.config.set_place(1);
-    plan.config.set_max_nodes(2);
-    plan.config.set_slots(1);
-    plan.config.set_serves(v1::NodeConfig::SERVES_NO);
+    plan.host.config.mutable_primary()->set_host("primary");
+    plan.host.config.mutable_primary()->set_port(2222);
+    plan.host.config.set_place(1);
+    plan.host.config.set_max_nodes(2);
+    plan.host.config.set_slots(1);
+    plan.host.config.set_serves(v1::NodeConfig::SERVES_NO);
     accelerators.reason = "none was found";
     probe.resolve = [](const std::string&) { return std::vector<std::string>{"10.0.0.1", "10.0.0.2"}; };
     probe.connect = [](const std::string&, uint16_t) { return absl::OkStatus(); };
@@ -98,7 +98,7 @@ TEST(EnvCheck, AnUnresolvedNameIs69WithoutAConnection) {
 
 TEST(EnvCheck, TheServiceAddressReplacesAnUnresolvedName) {
   Node node;
-  node.plan.config.set_primary_address("10.12.0.81");
+  node.plan.host.config.set_primary_address("10.12.0.81");
   node.probe.resolve = [](const std::string&) -> absl::StatusOr<std::vector<std::string>> {
     return absl::NotFoundError("no");
   };
@@ -127,8 +127,8 @@ TEST(EnvCheck, OneReachableAddressIsEnough) {
 
 TEST(EnvCheck, ThePrimaryChecksItsPortOnly) {
   Node node;
-  node.plan.config.set_place(0);
-  node.plan.config.set_serves(v1::NodeConfig::SERVES_YES);
+  node.plan.host.config.set_place(0);
+  node.plan.host.config.set_serves(v1::NodeConfig::SERVES_YES);
   node.probe.resolve = nullptr;
   node.probe.connect = nullptr;
   EXPECT_EQ(Named(node, "primary's port").text, "this node is the primary, and port 2222 is free");
@@ -141,9 +141,9 @@ TEST(EnvCheck, ThePrimaryChecksItsPortOnly) {
 // Node 0 by --master-addr, whose name resolves to 10.0.0.1 and 10.0.0.2.
 struct PrimaryByHand : Node {
   PrimaryByHand() {
-    plan.config.set_place(0);
-    plan.config.set_serves(v1::NodeConfig::SERVES_YES);
-    plan.config.set_primary_source("--master-addr");
+    plan.host.config.set_place(0);
+    plan.host.config.set_serves(v1::NodeConfig::SERVES_YES);
+    plan.host.config.set_primary_source("--master-addr");
   }
 };
 
@@ -173,7 +173,7 @@ TEST(EnvCheck, AForwardedPrimaryAddressIsNoFault) {
 
 TEST(EnvCheck, OnAPlatformThePrimarysAddressIsTrusted) {
   PrimaryByHand node;
-  node.plan.config.clear_primary_source();
+  node.plan.host.config.clear_primary_source();
   node.probe.resolve = nullptr;  // on some platforms a primary cannot reach itself by its own name
   EXPECT_EQ(ExitCodeOf(node.Check()), 0);
 }
@@ -191,7 +191,7 @@ TEST(EnvCheck, ABusyPortOnlyReportsAForeignAddress) {
 
 TEST(EnvCheck, ThePortsHolderIsNamed) {
   Node node;
-  node.plan.config.set_serves(v1::NodeConfig::SERVES_YES);
+  node.plan.host.config.set_serves(v1::NodeConfig::SERVES_YES);
   node.probe.listen = [](const v1::NodeConfig&) { return absl::UnavailableError("in use"); };
   node.probe.port_holder = [](uint16_t port) { return absl::StrCat("process 71 (python3, ", port, ")"); };
   EXPECT_THAT(Named(node, "primary's port").text, HasSubstr("; held by process 71 (python3, 2222)"));
@@ -199,8 +199,8 @@ TEST(EnvCheck, ThePortsHolderIsNamed) {
 
 TEST(EnvCheck, AStandaloneCoordinatorIsNamed) {
   Node node;
-  node.plan.config.set_coordinator_alone(true);
-  node.plan.config.mutable_primary()->set_host("c");
+  node.plan.host.config.set_coordinator_alone(true);
+  node.plan.host.config.mutable_primary()->set_host("c");
   EXPECT_EQ(Named(node, "clock").text, "0.2 s ahead of the coordinator's");
   node.probe.connect = [](const std::string&, uint16_t) { return absl::UnavailableError("nothing listens"); };
   EXPECT_THAT(Named(node, "coordinator's port").advice, HasSubstr("until muster coordinator runs there"));
@@ -209,7 +209,7 @@ TEST(EnvCheck, AStandaloneCoordinatorIsNamed) {
 
 TEST(EnvCheck, AJobOfOneNodeNeedsNoPrimary) {
   Node node;
-  node.plan.config.set_single_node(true);
+  node.plan.host.config.set_single_node(true);
   node.probe.resolve = nullptr;
   EXPECT_EQ(ExitCodeOf(node.Check()), 0);
 }
@@ -241,7 +241,7 @@ TEST(EnvCheck, ARefusalOfThisNodeIs69) {
 
 TEST(EnvCheck, AMusterThatRefusesThePrimaryMayBeItsOwnJob) {
   Node node;
-  node.plan.config.set_serves(v1::NodeConfig::SERVES_YES);
+  node.plan.host.config.set_serves(v1::NodeConfig::SERVES_YES);
   node.probe.listen = [](const v1::NodeConfig&) { return absl::UnavailableError("in use"); };
   node.probe.ask_coordinator = [](const v1::NodeConfig&) -> absl::StatusOr<absl::Duration> {
     return absl::FailedPreconditionError("run id 'b' differs from this job's 'a'");
@@ -267,16 +267,16 @@ TEST(EnvCheck, TheProtectionIsAFinding) {
   EXPECT_THAT(Named(node, "protection").text, HasSubstr("none (whoever reaches the primary's port can join"));
   EXPECT_THAT(Named(node, "protection").advice, HasSubstr("--token-file"));
   EXPECT_EQ(ExitCodeOf(node.Check()), 0) << "a network may be closed to others";
-  node.plan.config.set_loopback_only(true);
+  node.plan.host.config.set_loopback_only(true);
   EXPECT_EQ(Named(node, "protection").kind, Kind::kGood);
   EXPECT_EQ(Named(node, "protection").text, "none (only users of this machine can connect)");
-  node.plan.config.add_tokens("secret");
+  node.plan.host.config.add_tokens("secret");
   EXPECT_EQ(Named(node, "protection").text, "token (MUSTER_TOKEN)");
 }
 
 TEST(EnvCheck, ACertificateThatEndsSoonIsAFault) {
   Node node;
-  node.plan.config.mutable_certificates()->set_cert_file("/tls/cert.pem");
+  node.plan.host.config.mutable_certificates()->set_cert_file("/tls/cert.pem");
   EXPECT_EQ(Named(node, "protection").kind, Kind::kGood);
   node.probe.age_of_certificates = [](const v1::NodeConfig&) { return "renew it"; };
   EXPECT_EQ(Named(node, "protection").kind, Kind::kWrong);
@@ -296,7 +296,7 @@ TEST(EnvCheck, AnotherProgramOnThePrimarysPortIsAFault) {
             "the program that answers on 10.0.0.1, port 2222 is not muster: it does not speak gRPC");
   EXPECT_FALSE(Of(node.Check(), "clock").has_value());
 
-  node.plan.config.set_serves(v1::NodeConfig::SERVES_YES);
+  node.plan.host.config.set_serves(v1::NodeConfig::SERVES_YES);
   node.probe.listen = [](const v1::NodeConfig&) { return absl::UnavailableError("in use"); };
   EXPECT_EQ(ExitCodeOf(node.Check()), 69);
   EXPECT_EQ(asked, "127.0.0.1") << "a primary may not reach itself by its own name";
@@ -326,11 +326,11 @@ TEST(EnvCheck, AReadOnlyRootNeedsAFolderForTemporaryFiles) {
 TEST(EnvCheck, WorkersAndAcceleratorsAreCompared) {
   Node node;
   node.accelerators.count = 4;
-  node.plan.config.set_slots(8);
+  node.plan.host.config.set_slots(8);
   EXPECT_EQ(Named(node, "accelerators").kind, Kind::kWrong);
-  node.plan.config.set_slots(1);
+  node.plan.host.config.set_slots(1);
   EXPECT_EQ(Named(node, "accelerators").kind, Kind::kNote);
-  node.plan.config.set_slots(4);
+  node.plan.host.config.set_slots(4);
   EXPECT_EQ(Named(node, "accelerators").kind, Kind::kGood);
   node.accelerators.unknown = {"/dev/strange0"};
   EXPECT_THAT(Named(node, "accelerators").text, HasSubstr("/dev/strange0"));
@@ -350,7 +350,7 @@ TEST(EnvCheck, OomGroupIsReadFromOurOwnCgroup) {
 
 TEST(EnvCheck, WarningsAndAMissingInterpreterAreWrong) {
   Node node;
-  node.plan.view.warnings = {"the spec is odd"};
+  node.plan.shown.warnings = {"the spec is odd"};
   node.interpreter.path.clear();
   const std::vector<Finding> findings = node.Check();
   EXPECT_EQ(ExitCodeOf(findings), 1);
@@ -363,7 +363,7 @@ TEST(EnvCheck, WithHangTimeoutItSaysWhetherStacksCanBeShown) {
   Node node;
   const auto stacks = [&node] { return Named(node, "stacks of a hang"); };
   EXPECT_FALSE(Of(node.Check(), "stacks of a hang").has_value());
-  node.plan.config.set_hang_timeout_ms(1000);
+  node.plan.host.config.set_hang_timeout_ms(1000);
   EXPECT_EQ(stacks().kind, Kind::kNote);
   EXPECT_THAT(stacks().text, HasSubstr("no line of code is shown"));
   EXPECT_EQ(stacks().advice, "install it: /p/python -m pip install py-spy");
@@ -380,7 +380,7 @@ TEST(EnvCheck, WithHangTimeoutItSaysWhetherStacksCanBeShown) {
 
 TEST(EnvCheck, WhereYamaForbidsItStacksNeedACapability) {
   Node node;
-  node.plan.config.set_hang_timeout_ms(1000);
+  node.plan.host.config.set_hang_timeout_ms(1000);
   node.files = {{"/p/py-spy", ""}, {"/proc/sys/kernel/yama/ptrace_scope", "0\n"}};
   EXPECT_EQ(Named(node, "stacks of a hang").kind, Kind::kGood);
   node.files["/proc/sys/kernel/yama/ptrace_scope"] = "1\n";

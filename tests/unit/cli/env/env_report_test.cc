@@ -10,8 +10,8 @@ bool Has(const std::string& text, const std::string& part) { return text.find(pa
 class EnvReportTest : public testing::Test {
  protected:
   EnvReportTest() {
-    plan_.lines = {{"preflight", R"(curl -H "Authorization: Bearer hunter2" http://h)", "--preflight"},
-                   {"rdzv-endpoint", "u:hunter2@h", "--rdzv-endpoint"}};
+    plan_.shown.lines = {{"preflight", R"(curl -H "Authorization: Bearer hunter2" http://h)", "--preflight"},
+                         {"rdzv-endpoint", "u:hunter2@h", "--rdzv-endpoint"}};
   }
 
   RunPlan plan_;

@@ -7,8 +7,8 @@
 #include "base/core/status_macros.h"
 #include "cli/options/exit_codes.h"
 #include "cli/options/option_table.h"
-#include "cli/plan/launch.h"
 #include "cli/plan/line_prefix.h"
+#include "cli/plan/program.h"
 #include "tests/unit/cli/plan/plan_fixture.h"
 
 namespace muster::cli {
@@ -19,12 +19,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
-machine::FileState Everything(const std::string&) {
-  machine::FileState state;
-  state.exists = state.readable = state.executable = true;
-  return state;
-}
-
 absl::StatusOr<RunPlan> TryOn(const Words& words, bool keyboard, const Environment& environment = {}) {
   const absl::StatusOr<CommandLine> line = ParseCommandLine(RunOptions(), words);
   if (!line.ok()) return line.status();
@@ -33,11 +27,11 @@ absl::StatusOr<RunPlan> TryOn(const Words& words, bool keyboard, const Environme
   return Plan(*line, environment, machine);
 }
 
-Launch Launched(Words words) {
+RunPlan Launched(Words words) {
   words.insert(words.begin(), {"--nproc-per-node=2", "--python=/p/python"});
-  const absl::StatusOr<RunPlan> plan = TryOn(words, /*keyboard=*/true);
+  absl::StatusOr<RunPlan> plan = TryOn(words, /*keyboard=*/true);
   EXPECT_TRUE(plan.ok()) << plan.status();
-  return plan.ok() ? PrepareLaunch(*plan, {}, "id", "muster", Everything) : Launch();
+  return plan.ok() ? WithProgram(*std::move(plan)) : RunPlan();
 }
 
 std::string Refused(const Words& words, const Environment& environment = {}) {
@@ -47,71 +41,71 @@ std::string Refused(const Words& words, const Environment& environment = {}) {
 }
 
 TEST(DebuggerTest, DebugpyWaitsForAClient) {
-  const Launch launch = Launched({"--debug=1:5678", "t.py", "$local_rank", "-x"});
-  ASSERT_EQ(launch.plan.debugged_argv.size(), 2u);
-  EXPECT_THAT(launch.plan.debugged_argv[1],
+  const RunPlan node = Launched({"--debug=1:5678", "t.py", "$local_rank", "-x"});
+  ASSERT_EQ(node.launch.debugged_argv.size(), 2u);
+  EXPECT_THAT(node.launch.debugged_argv[1],
               ElementsAre("/p/python", "-u", "-X", "frozen_modules=off", "-m", "debugpy", "--listen",
                           "127.0.0.1:5678", "--wait-for-client", "t.py", "1", "-x"));
-  EXPECT_THAT(launch.plan.argv[1], ElementsAre("/p/python", "-u", "t.py", "1", "-x")) << "of the others";
-  ASSERT_TRUE(launch.plan.debugged);
-  EXPECT_EQ(launch.plan.debugged->rank, 1);
-  EXPECT_EQ(launch.plan.debugged->port, 5678);
-  EXPECT_EQ(launch.plan.debugged->option, "--debug 1:5678");
-  EXPECT_EQ(launch.plan.stdin_rule.kind, host::StdinRule::kDefault);
+  EXPECT_THAT(node.launch.argv[1], ElementsAre("/p/python", "-u", "t.py", "1", "-x")) << "of the others";
+  ASSERT_TRUE(node.launch.debugged);
+  EXPECT_EQ(node.launch.debugged->rank, 1);
+  EXPECT_EQ(node.launch.debugged->port, 5678);
+  EXPECT_EQ(node.launch.debugged->option, "--debug 1:5678");
+  EXPECT_EQ(node.launch.stdin_rule.kind, host::StdinRule::kDefault);
 }
 
 TEST(DebuggerTest, PdbRunsTheScriptAndReadsTheKeyboard) {
-  const Launch launch = Launched({"--debug=1", "t.py", "a"});
-  const std::vector<std::string>& argv = launch.plan.debugged_argv[1];
+  const RunPlan node = Launched({"--debug=1", "t.py", "a"});
+  const std::vector<std::string>& argv = node.launch.debugged_argv[1];
   ASSERT_EQ(argv.size(), 6u);
   EXPECT_EQ(argv[2], "-c");
   EXPECT_THAT(argv[3], HasSubstr("pdb.main()"));
   EXPECT_EQ(argv[4], "t.py");
-  EXPECT_EQ(launch.plan.stdin_rule.kind, host::StdinRule::kRank);
-  EXPECT_EQ(launch.plan.stdin_rule.rank, 1);
+  EXPECT_EQ(node.launch.stdin_rule.kind, host::StdinRule::kRank);
+  EXPECT_EQ(node.launch.stdin_rule.rank, 1);
 }
 
 TEST(DebuggerTest, AModuleStaysAModule) {
-  EXPECT_THAT(Launched({"--debug=1:5678", "-m", "a.b"}).plan.debugged_argv[0],
+  EXPECT_THAT(Launched({"--debug=1:5678", "-m", "a.b"}).launch.debugged_argv[0],
               ElementsAre("/p/python", "-u", "-X", "frozen_modules=off", "-m", "debugpy", "--listen",
                           "127.0.0.1:5678", "--wait-for-client", "-m", "a.b"));
-  const auto argv = Launched({"--debug=1", "-m", "a.b"}).plan.debugged_argv[0];
+  const auto argv = Launched({"--debug=1", "-m", "a.b"}).launch.debugged_argv[0];
   EXPECT_EQ(argv[4] + " " + argv[5], "-m a.b");
-  EXPECT_EQ(Launched({"--debug=1", "--run-path", "t"}).plan.debugged_argv[0][4], "t");
+  EXPECT_EQ(Launched({"--debug=1", "--run-path", "t"}).launch.debugged_argv[0][4], "t");
 }
 
 TEST(DebuggerTest, NothingEndsAJobThatIsDebugged) {
   const Environment platform = {{"CLUSTER_SPEC", kThreeNodes}};
-  const absl::StatusOr<RunPlan> plan = TryOn({"--debug=1:5678", "--hang-timeout=5m", "t.py"}, false, platform);
+  absl::StatusOr<RunPlan> plan = TryOn({"--debug=1:5678", "--hang-timeout=5m", "t.py"}, false, platform);
   ASSERT_TRUE(plan.ok()) << plan.status();
-  EXPECT_EQ(plan->config.hang_timeout_ms(), 0);
-  EXPECT_EQ(plan->config.max_restarts(), 0);
-  EXPECT_EQ(plan->config.scale_up(), v1::NodeConfig::SCALE_UP_ON_RESTART);
+  EXPECT_EQ(plan->host.config.hang_timeout_ms(), 0);
+  EXPECT_EQ(plan->host.config.max_restarts(), 0);
+  EXPECT_EQ(plan->host.config.scale_up(), v1::NodeConfig::SCALE_UP_ON_RESTART);
   for (const char* name : {"hang-timeout", "max-restarts", "scale-up", "debug"}) {
     EXPECT_EQ(Line(*plan, name).origin, "--debug") << name;
     const auto is_it = [name](const SettingLine& line) { return line.name == name; };
-    EXPECT_EQ(std::count_if(plan->lines.begin(), plan->lines.end(), is_it), 1) << name;
+    EXPECT_EQ(std::count_if(plan->shown.lines.begin(), plan->shown.lines.end(), is_it), 1) << name;
   }
-  EXPECT_THAT(plan->notes, testing::Contains("--hang-timeout is off, because --debug is given"));
-  const Launch launch = PrepareLaunch(*plan, {}, "id", "muster", Everything);
-  EXPECT_FALSE(launch.plan.watches_activity);
-  EXPECT_TRUE(launch.plan.environment.waits_for_debugger);
+  EXPECT_THAT(plan->shown.notes, testing::Contains("--hang-timeout is off, because --debug is given"));
+  const RunPlan node = WithProgram(*std::move(plan));
+  EXPECT_FALSE(node.launch.watches_activity);
+  EXPECT_TRUE(node.launch.environment.waits_for_debugger);
 }
 
 TEST(DebuggerTest, RestartsThatAreAskedForRemain) {
   const RunPlan plan = Planned({"--debug=0:5678", "--max-restarts=2", "--scale-up=immediate", "t.py"});
-  EXPECT_EQ(plan.config.max_restarts(), 2);
-  EXPECT_EQ(plan.config.scale_up(), v1::NodeConfig::SCALE_UP_IMMEDIATE);
+  EXPECT_EQ(plan.host.config.max_restarts(), 2);
+  EXPECT_EQ(plan.host.config.scale_up(), v1::NodeConfig::SCALE_UP_IMMEDIATE);
 }
 
 TEST(DebuggerTest, WithoutDebugNothingChanges) {
-  const RunPlan plan = Planned({"--hang-timeout=5m", "t.py"}, {{"CLUSTER_SPEC", kThreeNodes}});
-  EXPECT_EQ(plan.config.hang_timeout_ms(), 300'000);
-  EXPECT_EQ(plan.config.max_restarts(), kPlatformMaxRestarts);
-  EXPECT_EQ(plan.config.scale_up(), v1::NodeConfig::SCALE_UP_IMMEDIATE);
-  const Launch launch = PrepareLaunch(plan, {}, "id", "muster", Everything);
-  EXPECT_FALSE(launch.plan.debugged);
-  EXPECT_FALSE(launch.plan.environment.waits_for_debugger);
+  RunPlan plan = Planned({"--hang-timeout=5m", "t.py"}, {{"CLUSTER_SPEC", kThreeNodes}});
+  EXPECT_EQ(plan.host.config.hang_timeout_ms(), 300'000);
+  EXPECT_EQ(plan.host.config.max_restarts(), kPlatformMaxRestarts);
+  EXPECT_EQ(plan.host.config.scale_up(), v1::NodeConfig::SCALE_UP_IMMEDIATE);
+  const RunPlan node = WithProgram(std::move(plan));
+  EXPECT_FALSE(node.launch.debugged);
+  EXPECT_FALSE(node.launch.environment.waits_for_debugger);
 }
 
 TEST(DebuggerTest, ContradictionsAreNamed) {
@@ -143,8 +137,7 @@ TEST(DebuggerTest, AScriptThatNoDebuggerCanShowIsRefused) {
     return state;
   };
   const auto check = [&](const char* option) {
-    const RunPlan plan = *TryOn({option, "--python=/p/python", "folder"}, true);
-    return PrepareLaunch(plan, {}, "id", "muster", folder).check;
+    return WithProgram(*TryOn({option, "--python=/p/python", "folder"}, true), {}, folder).check;
   };
   EXPECT_EQ(check("--debug=0").problem,
             "--debug 0: pdb runs no directory: name folder/__main__.py, or give --debug 0:PORT for debugpy");

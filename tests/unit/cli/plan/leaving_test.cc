@@ -1,6 +1,4 @@
 // --preemption-notice, --stop-before and --deadline: what is watched, when the node stops, and the source of each.
-#include "cli/plan/leaving.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +6,7 @@
 #include "cli/options/exit_codes.h"
 #include "cli/options/option_table.h"
 #include "cli/options/read_settings.h"
+#include "cli/plan/parts.h"
 
 namespace muster::cli {
 namespace {

@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "agent/platform/discovery/discover.h"
 #include "cli/options/option_table.h"
+#include "cli/plan/program.h"
 #include "cli/plan/run_plan.h"
 
 namespace muster::cli {
@@ -69,11 +71,25 @@ inline absl::StatusOr<RunPlan> TryPlan(const Words& words, const Environment& en
 inline RunPlan Planned(const Words& words, const Environment& environment = {}, int gpus = 0) {
   absl::StatusOr<RunPlan> plan = TryPlan(words, environment, gpus);
   EXPECT_TRUE(plan.ok()) << plan.status();
-  return plan.ok() ? *plan : RunPlan();
+  return plan.ok() ? *std::move(plan) : RunPlan();
+}
+
+inline machine::FileState Everything(const std::string&) {
+  machine::FileState state;
+  state.exists = state.readable = state.executable = true;
+  return state;
+}
+
+// The plan with its program, in a process that inherits this environment.
+inline RunPlan WithProgram(RunPlan plan, const Environment& environment = {},
+                           const machine::FileProbe& probe = Everything) {
+  PlanProgram({.environment = environment, .called_as = "muster", .folder = "/", .now = {}, .probe = probe},
+              &plan);
+  return plan;
 }
 
 inline SettingLine Line(const RunPlan& plan, const std::string& name) {
-  for (const SettingLine& line : plan.lines) {
+  for (const SettingLine& line : plan.shown.lines) {
     if (line.name == name) return line;
   }
   ADD_FAILURE() << name << " is not told";

@@ -31,12 +31,12 @@ TEST(PodTest, AJobSetsPodKeepsItsRankWithAMasterAddr) {
                               Planned({"--nnodes", "12", "--master-addr", "js-driver-0-0.js"}, by_option),
                               Planned({"--source", "jobset", "--master-addr", "js-driver-0-0.js"}, worker)}) {
     EXPECT_EQ(plan.view.source, "jobset");
-    EXPECT_EQ(plan.config.place(), 9);
-    EXPECT_EQ(plan.config.max_nodes(), 12);
-    EXPECT_EQ(plan.config.primary().host(), "js-driver-0-0.js");
-    EXPECT_EQ(plan.config.primary().port(), 29400u) << "that of the first group, which needs no option";
-    EXPECT_EQ(plan.config.run_id(), "k8s-js");
-    EXPECT_EQ(plan.config.serves(), v1::NodeConfig::SERVES_NO);
+    EXPECT_EQ(plan.host.config.place(), 9);
+    EXPECT_EQ(plan.host.config.max_nodes(), 12);
+    EXPECT_EQ(plan.host.config.primary().host(), "js-driver-0-0.js");
+    EXPECT_EQ(plan.host.config.primary().port(), 29400u) << "that of the first group, which needs no option";
+    EXPECT_EQ(plan.host.config.run_id(), "k8s-js");
+    EXPECT_EQ(plan.host.config.serves(), v1::NodeConfig::SERVES_NO);
   }
   EXPECT_THAT(std::string(AsStd(TryPlan({}, worker).status().message())),
               HasSubstr("give --master-addr, the same on all nodes"));
@@ -49,10 +49,10 @@ TEST(PodTest, TheFirstPodOfAJobSetServesWithAMasterAddr) {
   for (const Words& words : {Words{}, Words{"--master-addr", "js-driver-0-0.js"},
                              Words{"--source", "jobset", "--master-addr", "js-driver-0-0.js"}}) {
     const RunPlan plan = Planned(words, first);
-    EXPECT_EQ(plan.config.place(), 0);
-    EXPECT_EQ(plan.config.serves(), v1::NodeConfig::SERVES_YES);
-    EXPECT_EQ(plan.config.primary().port(), 29400u);
-    EXPECT_EQ(plan.config.run_id(), "k8s-js");
+    EXPECT_EQ(plan.host.config.place(), 0);
+    EXPECT_EQ(plan.host.config.serves(), v1::NodeConfig::SERVES_YES);
+    EXPECT_EQ(plan.host.config.primary().port(), 29400u);
+    EXPECT_EQ(plan.host.config.run_id(), "k8s-js");
   }
 }
 
@@ -63,9 +63,9 @@ TEST(PodTest, AMasterAddrReplacesTheService) {
         Environment{
             {"KUBERNETES_SERVICE_HOST", "10.1.0.1"}, {"HOSTNAME", "t-1"}, {"MUSTER_SUBDOMAIN", "bad_name/"}}}) {
     const RunPlan plan = Planned(words, pod);
-    EXPECT_EQ(plan.config.place(), 1);
-    EXPECT_EQ(plan.config.primary().host(), "10.0.0.5");
-    EXPECT_EQ(plan.config.run_id(), "none");
+    EXPECT_EQ(plan.host.config.place(), 1);
+    EXPECT_EQ(plan.host.config.primary().host(), "10.0.0.5");
+    EXPECT_EQ(plan.host.config.run_id(), "none");
     EXPECT_THAT(EnvTable({plan, {}, {}, pod}), ContainsRegex("primary +10.0.0.5:29400 +--master-addr\n"));
   }
 }
@@ -73,7 +73,7 @@ TEST(PodTest, AMasterAddrReplacesTheService) {
 TEST(PodTest, AnUnreadablePodNumberIsNotNodeZero) {
   const Environment pod = {{"JOB_COMPLETION_INDEX", "2"}, {"HOSTNAME", "j-2"}, {"MUSTER_SUBDOMAIN", "s"}};
   const Words words = {"--nnodes", "3", "--master-addr", "j-0.s"};
-  EXPECT_EQ(Planned(words, pod).config.place(), 2);
+  EXPECT_EQ(Planned(words, pod).host.config.place(), 2);
   for (const char* index : {"", "3", "x"}) {
     Environment broken = pod;
     broken["JOB_COMPLETION_INDEX"] = index;
@@ -85,7 +85,7 @@ TEST(PodTest, AnUnreadablePodNumberIsNotNodeZero) {
 
 TEST(PodTest, OnlyStatefulSetPodsHaveOrdinals) {
   const Words words = {"--nnodes", "3", "--master-addr", "t-0.s"};
-  EXPECT_EQ(Planned(words, {{"HOSTNAME", "t-2"}, {"MUSTER_SUBDOMAIN", "s"}}).config.place(), 2);
+  EXPECT_EQ(Planned(words, {{"HOSTNAME", "t-2"}, {"MUSTER_SUBDOMAIN", "s"}}).host.config.place(), 2);
   const absl::StatusOr<CommandLine> line = ParseCommandLine(RunOptions(), words);
   Machine machine = MachineWith(0);
   static const discovery::FileReader hosts = [](const std::string& path, size_t) -> absl::StatusOr<std::string> {
@@ -97,14 +97,14 @@ TEST(PodTest, OnlyStatefulSetPodsHaveOrdinals) {
   };
   const absl::StatusOr<RunPlan> plan = Plan(*line, {{"HOSTNAME", "node-1"}}, machine);
   ASSERT_TRUE(plan.ok()) << plan.status();
-  EXPECT_EQ(plan->config.place(), 0);
+  EXPECT_EQ(plan->host.config.place(), 0);
 }
 
 TEST(PodTest, APodMayGetItsRankByHandOrAtTheRendezvous) {
   const Environment& pod = PodOfTheSecondGroup();
-  EXPECT_EQ(Planned({"--node-rank", "3", "--master-addr", "a"}, pod).config.place(), 3);
+  EXPECT_EQ(Planned({"--node-rank", "3", "--master-addr", "a"}, pod).host.config.place(), 3);
   EXPECT_EQ(Planned({"--node-rank", "3", "--master-addr", "a"}, pod).view.source, "flags");
-  EXPECT_FALSE(Planned({"--rdzv-endpoint", "a"}, pod).config.has_place());
+  EXPECT_FALSE(Planned({"--rdzv-endpoint", "a"}, pod).host.config.has_place());
 }
 
 TEST(PodTest, ASecondPodOfOneIsRefused) {
@@ -115,11 +115,11 @@ TEST(PodTest, ASecondPodOfOneIsRefused) {
   EXPECT_THAT(message(job), HasSubstr("JOB_COMPLETION_INDEX is 1: expected 0, as there is 1 node"));
   EXPECT_THAT(message(job), HasSubstr("; or give --nnodes 1 for a job of this pod alone"));
   EXPECT_EQ(ExitCodeOf(TryPlan({}, job).status()), 65);
-  EXPECT_TRUE(Planned({"--nnodes", "1"}, job).config.single_node());
+  EXPECT_TRUE(Planned({"--nnodes", "1"}, job).host.config.single_node());
   job["JOB_COMPLETION_INDEX"] = "";
   EXPECT_THAT(message(job), HasSubstr("JOB_COMPLETION_INDEX is empty"));
   job["JOB_COMPLETION_INDEX"] = "0";
-  EXPECT_TRUE(Planned({}, job).config.single_node()) << "without a Service";
+  EXPECT_TRUE(Planned({}, job).host.config.single_node()) << "without a Service";
   const Environment set = {{"HOSTNAME", "t-2"}, {"MUSTER_SUBDOMAIN", "s"}, {"MUSTER_NNODES", "1"}};
   EXPECT_THAT(message(set), HasSubstr("the ordinal of t-2 is 2: expected 0"));
 }
@@ -132,9 +132,9 @@ TEST(PodTest, ASourcesOwnPrimaryVariableIsNoOverride) {
   for (const char* source : {"trainer", "indexed-job"}) {
     const RunPlan plan = Planned({"--source", source}, trainer);
     EXPECT_EQ(plan.view.source, source);
-    EXPECT_EQ(plan.config.place(), 3);
-    EXPECT_EQ(plan.config.primary().host(), "t-0.t");
-    EXPECT_EQ(plan.config.primary().port(), 23456u);
+    EXPECT_EQ(plan.host.config.place(), 3);
+    EXPECT_EQ(plan.host.config.primary().host(), "t-0.t");
+    EXPECT_EQ(plan.host.config.primary().port(), 23456u);
   }
 }
 

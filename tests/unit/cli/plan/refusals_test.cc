@@ -272,7 +272,7 @@ INSTANTIATE_TEST_SUITE_P(
               "--master-addr a: needs --nnodes, since the platform (vertex) names a primary, too"}));
 
 TEST(NamedRanksTest, RanksThatSomeNodesLackAreAWarning) {
-  const auto warnings = [](const Words& words) { return Planned(words).view.warnings; };
+  const auto warnings = [](const Words& words) { return Planned(words).shown.warnings; };
   EXPECT_THAT(warnings({"--nproc-per-node=2", "--local-ranks-filter=1,7", "-r", "0:1,9:3", "-t", "0:2"}),
               ElementsAre("--local-ranks-filter: no local rank 7: this node has 2 workers",
                           "--redirects: no local rank 9: this node has 2 workers"));

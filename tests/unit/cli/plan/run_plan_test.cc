@@ -19,15 +19,15 @@ using ::testing::HasSubstr;
 TEST(PlanTest, TheDefaultIsOneNodeAsInTorchrun) {
   const RunPlan plan = Planned({"t.py", "--nnodes", "9"}, {}, 8);
   EXPECT_EQ(plan.view.source, "single");
-  EXPECT_TRUE(plan.config.single_node());
-  EXPECT_EQ(plan.config.slots(), 1);
-  EXPECT_EQ(plan.config.max_restarts(), 0);
-  EXPECT_EQ(plan.config.lease_ms(), 0);
-  EXPECT_EQ(plan.config.last_call_ms(), 30'000);
-  EXPECT_EQ(plan.config.run_id(), "random");
-  EXPECT_EQ(plan.config.serves(), v1::NodeConfig::SERVES_YES);
-  EXPECT_EQ(plan.termination_grace, absl::Seconds(30));
-  EXPECT_EQ(plan.script, "t.py");
+  EXPECT_TRUE(plan.host.config.single_node());
+  EXPECT_EQ(plan.host.config.slots(), 1);
+  EXPECT_EQ(plan.host.config.max_restarts(), 0);
+  EXPECT_EQ(plan.host.config.lease_ms(), 0);
+  EXPECT_EQ(plan.host.config.last_call_ms(), 30'000);
+  EXPECT_EQ(plan.host.config.run_id(), "random");
+  EXPECT_EQ(plan.host.config.serves(), v1::NodeConfig::SERVES_YES);
+  EXPECT_EQ(plan.host.termination_grace, absl::Seconds(30));
+  EXPECT_EQ(plan.launch.program, "t.py");
   EXPECT_THAT(plan.script_arguments, ElementsAre("--nnodes", "9"));
 }
 
@@ -37,58 +37,58 @@ TEST(PlanTest, EveryFormOfStandaloneIsOneNode) {
         Words{"--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:0", "--nnodes=1"},
         Words{"--standalone", "--rdzv-endpoint", "far:29400"}}) {
     const RunPlan plan = Planned(words, {{"CLUSTER_SPEC", kThreeNodes}});
-    EXPECT_TRUE(plan.config.single_node()) << words[0];
+    EXPECT_TRUE(plan.host.config.single_node()) << words[0];
     EXPECT_EQ(plan.view.source, "flags") << words[0];
-    EXPECT_EQ(plan.config.max_nodes(), 1) << words[0];
+    EXPECT_EQ(plan.host.config.max_nodes(), 1) << words[0];
   }
 }
 
 TEST(PlanTest, APlatformGivesRankPrimaryAndDefaults) {
   const RunPlan plan = Planned({}, {{"CLUSTER_SPEC", kThreeNodes}, {"CLOUD_ML_JOB_ID", "77"}}, 8);
   EXPECT_EQ(plan.view.source, "vertex");
-  EXPECT_EQ(plan.config.place(), 2);
-  EXPECT_EQ(plan.config.min_nodes(), 3);
-  EXPECT_EQ(plan.config.max_nodes(), 3);
-  EXPECT_EQ(plan.config.primary().host(), "a-0");
-  EXPECT_EQ(plan.config.primary().port(), 2222u);
-  EXPECT_EQ(plan.config.serves(), v1::NodeConfig::SERVES_NO);
-  EXPECT_THAT(plan.config.place_names(), ElementsAre("a-0:2222", "b-0:2222", "b-1:2222"));
-  EXPECT_EQ(plan.config.run_id(), "77");
-  EXPECT_EQ(plan.config.slots(), 8);
-  EXPECT_EQ(plan.config.max_restarts(), 3);
-  EXPECT_EQ(plan.config.last_call_ms(), 5'000);
-  EXPECT_EQ(plan.config.lease_ms(), 10'000);
+  EXPECT_EQ(plan.host.config.place(), 2);
+  EXPECT_EQ(plan.host.config.min_nodes(), 3);
+  EXPECT_EQ(plan.host.config.max_nodes(), 3);
+  EXPECT_EQ(plan.host.config.primary().host(), "a-0");
+  EXPECT_EQ(plan.host.config.primary().port(), 2222u);
+  EXPECT_EQ(plan.host.config.serves(), v1::NodeConfig::SERVES_NO);
+  EXPECT_THAT(plan.host.config.place_names(), ElementsAre("a-0:2222", "b-0:2222", "b-1:2222"));
+  EXPECT_EQ(plan.host.config.run_id(), "77");
+  EXPECT_EQ(plan.host.config.slots(), 8);
+  EXPECT_EQ(plan.host.config.max_restarts(), 3);
+  EXPECT_EQ(plan.host.config.last_call_ms(), 5'000);
+  EXPECT_EQ(plan.host.config.lease_ms(), 10'000);
   EXPECT_EQ(Line(plan, "max-restarts").origin, "vertex");
 }
 
 TEST(PlanTest, AutoByHandCountsCpusOnAPlatform) {
-  EXPECT_EQ(Planned({}, {{"CLUSTER_SPEC", kThreeNodes}}).config.slots(), 1);
-  EXPECT_EQ(Planned({"--nproc-per-node", "auto"}, {{"CLUSTER_SPEC", kThreeNodes}}).config.slots(), 16);
+  EXPECT_EQ(Planned({}, {{"CLUSTER_SPEC", kThreeNodes}}).host.config.slots(), 1);
+  EXPECT_EQ(Planned({"--nproc-per-node", "auto"}, {{"CLUSTER_SPEC", kThreeNodes}}).host.config.slots(), 16);
 }
 
 TEST(PlanTest, AnElasticRangeKeepsThePlatformsRanks) {
   const RunPlan plan = Planned({"--nnodes", "2:3", "--master-port", "3333"}, {{"CLUSTER_SPEC", kThreeNodes}});
-  EXPECT_EQ(plan.config.min_nodes(), 2);
-  EXPECT_EQ(plan.config.max_nodes(), 3);
-  EXPECT_EQ(plan.config.place(), 2);
-  EXPECT_EQ(plan.config.primary().port(), 3333u);
+  EXPECT_EQ(plan.host.config.min_nodes(), 2);
+  EXPECT_EQ(plan.host.config.max_nodes(), 3);
+  EXPECT_EQ(plan.host.config.place(), 2);
+  EXPECT_EQ(plan.host.config.primary().port(), 3333u);
   EXPECT_EQ(Line(plan, "nnodes").origin, "--nnodes");
 }
 
 TEST(PlanTest, AReplicaThatDoesNotTrainObserves) {
   const RunPlan plan = Planned({}, {{"CLUSTER_SPEC", kReducer}}, 8);
-  EXPECT_EQ(plan.config.role(), v1::ROLE_OBSERVER);
-  EXPECT_FALSE(plan.config.has_place());
-  EXPECT_EQ(plan.config.slots(), 0);
-  EXPECT_EQ(plan.config.serves(), v1::NodeConfig::SERVES_NO);
-  EXPECT_EQ(Planned({"--pools", "all"}, {{"CLUSTER_SPEC", kReducer}}).config.place(), 2);
+  EXPECT_EQ(plan.host.config.role(), v1::ROLE_OBSERVER);
+  EXPECT_FALSE(plan.host.config.has_place());
+  EXPECT_EQ(plan.host.config.slots(), 0);
+  EXPECT_EQ(plan.host.config.serves(), v1::NodeConfig::SERVES_NO);
+  EXPECT_EQ(Planned({"--pools", "all"}, {{"CLUSTER_SPEC", kReducer}}).host.config.place(), 2);
 }
 
 TEST(PlanTest, OneReplicaIsOneNodeWithPlatformDefaults) {
   const RunPlan plan = Planned({}, {{"CLUSTER_SPEC", kOneReplica}}, 4);
-  EXPECT_TRUE(plan.config.single_node());
-  EXPECT_EQ(plan.config.slots(), 4);
-  EXPECT_EQ(plan.config.max_restarts(), 3);
+  EXPECT_TRUE(plan.host.config.single_node());
+  EXPECT_EQ(plan.host.config.slots(), 4);
+  EXPECT_EQ(plan.host.config.max_restarts(), 3);
 }
 
 TEST(PlanTest, TheOnlyTrainerListensForObservers) {
@@ -96,16 +96,16 @@ TEST(PlanTest, TheOnlyTrainerListensForObservers) {
                            R"("task":{"type":"workerpoolN","index":0}})";
   const auto of = [&](const char* number) { return absl::StrReplaceAll(spec, {{"N", number}}); };
   const RunPlan trainer = Planned({}, {{"CLUSTER_SPEC", of("0")}}, 4);
-  EXPECT_FALSE(trainer.config.single_node());
-  EXPECT_EQ(trainer.config.serves(), v1::NodeConfig::SERVES_YES);
-  EXPECT_GT(trainer.config.lease_ms(), 0);
-  EXPECT_EQ(trainer.config.min_nodes(), 1);
-  EXPECT_EQ(trainer.config.max_nodes(), 1);
+  EXPECT_FALSE(trainer.host.config.single_node());
+  EXPECT_EQ(trainer.host.config.serves(), v1::NodeConfig::SERVES_YES);
+  EXPECT_GT(trainer.host.config.lease_ms(), 0);
+  EXPECT_EQ(trainer.host.config.min_nodes(), 1);
+  EXPECT_EQ(trainer.host.config.max_nodes(), 1);
   const RunPlan other = Planned({}, {{"CLUSTER_SPEC", of("3")}}, 4);
-  EXPECT_EQ(other.config.role(), v1::ROLE_OBSERVER);
-  EXPECT_EQ(other.config.primary().port(), trainer.config.primary().port());
+  EXPECT_EQ(other.host.config.role(), v1::ROLE_OBSERVER);
+  EXPECT_EQ(other.host.config.primary().port(), trainer.host.config.primary().port());
   EXPECT_FALSE(Planned({}, {{"TF_CONFIG", R"({"cluster":{"chief":["a:1"]},"task":{"type":"chief","index":0}})"}})
-                   .config.single_node())
+                   .host.config.single_node())
       << "an evaluator is in no list";
 }
 
@@ -114,15 +114,15 @@ TEST(PlanTest, MembershipByHandOverridesThePlatform) {
                              Words{"--nnodes", "2", "--node-rank", "0", "--master-addr", "a"}}) {
     const RunPlan plan = Planned(words, {{"CLUSTER_SPEC", kThreeNodes}});
     EXPECT_EQ(plan.view.source, "flags");
-    EXPECT_THAT(plan.notes, ElementsAre(words[0] + " sets the membership; ignored: vertex"));
-    EXPECT_THAT(Planned(words).notes, ElementsAre());
+    EXPECT_THAT(plan.shown.notes, ElementsAre(words[0] + " sets the membership; ignored: vertex"));
+    EXPECT_THAT(Planned(words).shown.notes, ElementsAre());
   }
 }
 
 TEST(PlanTest, ARequestedSourceIsAlwaysRead) {
   const Environment environment = {{"CLUSTER_SPEC", kThreeNodes}, {"PET_NNODES", "1"}};
   EXPECT_EQ(Planned({"--nnodes", "1"}, environment).view.source, "flags");
-  EXPECT_EQ(Planned({"--source", "vertex"}, environment).config.place(), 2);
+  EXPECT_EQ(Planned({"--source", "vertex"}, environment).host.config.place(), 2);
   const Environment ours = {{"CLUSTER_SPEC", kThreeNodes}, {"MUSTER_SOURCE", "vertex"}, {"PET_NNODES", "1"}};
   EXPECT_EQ(Planned({}, ours).view.source, "vertex");
   EXPECT_EQ(Planned({"--nnodes", "1"}, ours).view.source, "flags");
@@ -163,11 +163,11 @@ std::string HostfileFault(const Words& words) {
 TEST(PlanTest, AHostfileGivesRankPrimaryAndWorkers) {
   const absl::StatusOr<RunPlan> plan = PlanByHostfile({"--hostfile", "hosts"});
   ASSERT_TRUE(plan.ok()) << plan.status();
-  EXPECT_EQ(plan->config.place(), 1);
-  EXPECT_EQ(plan->config.max_nodes(), 2);
-  EXPECT_EQ(plan->config.slots(), 2);
-  EXPECT_EQ(plan->config.primary().host(), "node-a");
-  EXPECT_EQ(plan->config.primary().port(), 29500);
+  EXPECT_EQ(plan->host.config.place(), 1);
+  EXPECT_EQ(plan->host.config.max_nodes(), 2);
+  EXPECT_EQ(plan->host.config.slots(), 2);
+  EXPECT_EQ(plan->host.config.primary().host(), "node-a");
+  EXPECT_EQ(plan->host.config.primary().port(), 29500);
   EXPECT_EQ(Line(*plan, "nproc-per-node").origin, "hostfile");
   EXPECT_EQ(Line(*plan, "max-restarts").value, "3");
 }
@@ -179,24 +179,24 @@ TEST(PlanTest, OptionsBeatTheHostfile) {
                      {{"PET_NNODES", "1"}});
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(plan->view.source, "hostfile");
-  EXPECT_EQ(plan->config.primary().host(), "10.0.0.9");
-  EXPECT_EQ(plan->config.primary().port(), 3333);
-  EXPECT_EQ(plan->config.slots(), 1);
-  EXPECT_EQ(plan->config.place(), 0);
-  EXPECT_EQ(plan->config.min_nodes(), 1);
-  EXPECT_EQ(plan->config.run_id(), "mine");
+  EXPECT_EQ(plan->host.config.primary().host(), "10.0.0.9");
+  EXPECT_EQ(plan->host.config.primary().port(), 3333);
+  EXPECT_EQ(plan->host.config.slots(), 1);
+  EXPECT_EQ(plan->host.config.place(), 0);
+  EXPECT_EQ(plan->host.config.min_nodes(), 1);
+  EXPECT_EQ(plan->host.config.run_id(), "mine");
 }
 
 TEST(PlanTest, ATimeOfTheStartWithoutAWatchIsSaid) {
-  EXPECT_THAT(Planned({"--start-timeout", "10", "t.py"}).notes,
+  EXPECT_THAT(Planned({"--start-timeout", "10", "t.py"}).shown.notes,
               testing::Contains("--start-timeout has no effect, because --hang-timeout is off"));
-  EXPECT_THAT(Planned({"--start-timeout", "10", "--hang-timeout", "5m", "t.py"}).notes, ElementsAre());
+  EXPECT_THAT(Planned({"--start-timeout", "10", "--hang-timeout", "5m", "t.py"}).shown.notes, ElementsAre());
 }
 
 TEST(PlanTest, ACountOfNodesMayHaveBlanks) {
   const RunPlan plan = Planned({"--nnodes", "1 : 2", "--rdzv-endpoint", "10.0.0.1", "t.py"});
-  EXPECT_EQ(plan.config.min_nodes(), 1);
-  EXPECT_EQ(plan.config.max_nodes(), 2);
+  EXPECT_EQ(plan.host.config.min_nodes(), 1);
+  EXPECT_EQ(plan.host.config.max_nodes(), 2);
 }
 
 TEST(PlanTest, UnusableHostfileOptionsAreErrors) {
@@ -216,7 +216,7 @@ TEST(PlanTest, ErrorsNameTheVariable) {
   EXPECT_THAT(message(TryPlan({}, groups)), HasSubstr("MUSTER_INSTANCE_GROUPS is x: expected an instance group"));
   EXPECT_THAT(message(PlanByHostfile({}, {{"MUSTER_HOSTFILE", "other"}})),
               HasSubstr("MUSTER_HOSTFILE other: file not found"));
-  EXPECT_THAT(Planned({"--instance-groups", "g"}, {{"CLUSTER_SPEC", kThreeNodes}}).view.warnings,
+  EXPECT_THAT(Planned({"--instance-groups", "g"}, {{"CLUSTER_SPEC", kThreeNodes}}).shown.warnings,
               testing::Contains(HasSubstr("--instance-groups: ignored")));
 }
 
@@ -224,49 +224,49 @@ TEST(PlanTest, SageMakersTrainArgumentIsNotTheScripts) {
   const Environment environment = {{"SM_HOSTS", R"(["algo-1","algo-2"])"}, {"SM_CURRENT_HOST", "algo-2"}};
   const RunPlan plan = Planned({"train.py", "--lr", "1", "train"}, environment);
   EXPECT_THAT(plan.script_arguments, ElementsAre("--lr", "1"));
-  EXPECT_EQ(plan.report.failure_file, "/opt/ml/output/failure");
+  EXPECT_EQ(plan.launch.report.failure_file, "/opt/ml/output/failure");
   EXPECT_EQ(Line(plan, "termination-grace").value, "1m50s");
   EXPECT_EQ(plan.view.for_workers.at("SM_NUM_GPUS"), "0");
   EXPECT_THAT(Planned({"train.py", "train", "train"}, environment).script_arguments, ElementsAre("train"));
   EXPECT_THAT(Planned({"train.py", "train"}).script_arguments, ElementsAre("train"));
-  EXPECT_EQ(Planned({"train.py"}).report.failure_file, "");
+  EXPECT_EQ(Planned({"train.py"}).launch.report.failure_file, "");
 
   EXPECT_EQ(ExitCodeOf(TryPlan({"train"}, environment).status()), 64);
   Environment with_program = environment;
   with_program["SAGEMAKER_PROGRAM"] = "main.py";
-  EXPECT_EQ(Planned({"train"}, with_program).script, "/opt/ml/code/main.py");
+  EXPECT_EQ(Planned({"train"}, with_program).launch.program, "/opt/ml/code/main.py");
   with_program["SAGEMAKER_PROGRAM"] = "/src/main.py";
-  EXPECT_EQ(Planned({"train"}, with_program).script, "/src/main.py");
+  EXPECT_EQ(Planned({"train"}, with_program).launch.program, "/src/main.py");
 }
 
 TEST(PlanTest, StaticOptionsNamePrimaryAndRank) {
   const Words words = {"--nnodes", "2", "--node-rank", "1", "--master-addr", "A", "--master-port", "1234"};
   const RunPlan plan = Planned(words, {{"CLUSTER_SPEC", kThreeNodes}});
   EXPECT_EQ(plan.view.source, "flags");
-  EXPECT_EQ(plan.config.place(), 1);
-  EXPECT_EQ(plan.config.primary().host(), "A");
-  EXPECT_EQ(plan.config.primary().port(), 1234u);
-  EXPECT_EQ(plan.config.serves(), v1::NodeConfig::SERVES_NO);
-  EXPECT_EQ(plan.config.run_id(), "none");
-  EXPECT_EQ(plan.config.max_restarts(), 0);
-  EXPECT_FALSE(plan.config.loopback_only());
+  EXPECT_EQ(plan.host.config.place(), 1);
+  EXPECT_EQ(plan.host.config.primary().host(), "A");
+  EXPECT_EQ(plan.host.config.primary().port(), 1234u);
+  EXPECT_EQ(plan.host.config.serves(), v1::NodeConfig::SERVES_NO);
+  EXPECT_EQ(plan.host.config.run_id(), "none");
+  EXPECT_EQ(plan.host.config.max_restarts(), 0);
+  EXPECT_FALSE(plan.host.config.loopback_only());
 }
 
 TEST(PlanTest, NodeZeroServesUnderStaticOptions) {
   const RunPlan plan = Planned({"--nnodes", "2", "--node-rank", "0"});
-  EXPECT_EQ(plan.config.serves(), v1::NodeConfig::SERVES_YES);
-  EXPECT_EQ(plan.config.primary().host(), "127.0.0.1");
-  EXPECT_EQ(plan.config.primary().port(), 29500u);
-  EXPECT_TRUE(plan.config.loopback_only());
+  EXPECT_EQ(plan.host.config.serves(), v1::NodeConfig::SERVES_YES);
+  EXPECT_EQ(plan.host.config.primary().host(), "127.0.0.1");
+  EXPECT_EQ(plan.host.config.primary().port(), 29500u);
+  EXPECT_TRUE(plan.host.config.loopback_only());
 }
 
 TEST(PlanTest, TheOwnerOfTheEndpointServes) {
   const RunPlan plan = Planned({"--nnodes", "2:4", "--rdzv-endpoint", "[fd00::1]", "--rdzv-id", "j"});
-  EXPECT_EQ(plan.config.serves(), v1::NodeConfig::SERVES_IF_LOCAL);
-  EXPECT_FALSE(plan.config.has_place());
-  EXPECT_EQ(plan.config.primary().host(), "fd00::1");
-  EXPECT_EQ(plan.config.primary().port(), 29400u);
-  EXPECT_EQ(plan.config.run_id(), "j");
+  EXPECT_EQ(plan.host.config.serves(), v1::NodeConfig::SERVES_IF_LOCAL);
+  EXPECT_FALSE(plan.host.config.has_place());
+  EXPECT_EQ(plan.host.config.primary().host(), "fd00::1");
+  EXPECT_EQ(plan.host.config.primary().port(), 29400u);
+  EXPECT_EQ(plan.host.config.run_id(), "j");
 }
 
 // Which node serves, and what its rank counts, where an endpoint is given.
@@ -301,9 +301,9 @@ TEST(PlanTest, AnEndpointsOwnerServesWhateverTheRanks) {
     line->as_torchrun = one.as_torchrun;
     const absl::StatusOr<RunPlan> plan = Plan(*line, {}, MachineWith(0));
     ASSERT_TRUE(plan.ok()) << plan.status();
-    EXPECT_EQ(plan->config.serves(), one.serves);
-    EXPECT_EQ(plan->config.has_place() ? plan->config.place() : -1, one.place);
-    EXPECT_EQ(plan->config.place_is_hint(), one.is_hint);
+    EXPECT_EQ(plan->host.config.serves(), one.serves);
+    EXPECT_EQ(plan->host.config.has_place() ? plan->host.config.place() : -1, one.place);
+    EXPECT_EQ(plan->host.config.place_is_hint(), one.is_hint);
   }
 }
 
@@ -313,22 +313,23 @@ TEST(PlanTest, SourcesOfSettingsHaveAnOrder) {
   environment["PET_MAX_RESTARTS"] = "4";
   EXPECT_EQ(Line(Planned({}, environment), "max-restarts").origin, "PET_MAX_RESTARTS");
   environment["MUSTER_MAX_RESTARTS"] = "5";
-  EXPECT_EQ(Planned({}, environment).config.max_restarts(), 5);
+  EXPECT_EQ(Planned({}, environment).host.config.max_restarts(), 5);
   const RunPlan plan = Planned({"--max-restarts", "6"}, environment);
-  EXPECT_EQ(plan.config.max_restarts(), 6);
+  EXPECT_EQ(plan.host.config.max_restarts(), 6);
   EXPECT_EQ(Line(plan, "max-restarts").origin, "--max-restarts");
 }
 
 TEST(PlanTest, PetVariablesExistForTorchrunsOptionsOnly) {
-  EXPECT_EQ(Planned({}, {{"PET_LEASE", "3"}, {"MUSTER_REJOIN_TIMEOUT", "7"}}).config.rejoin_timeout_ms(), 7'000);
+  EXPECT_EQ(Planned({}, {{"PET_LEASE", "3"}, {"MUSTER_REJOIN_TIMEOUT", "7"}}).host.config.rejoin_timeout_ms(),
+            7'000);
   EXPECT_EQ(Line(Planned({}, {{"PET_LEASE", "3"}}), "lease").origin, "default");
 }
 
 TEST(PlanTest, MembershipFromTorchrunsVariablesAlone) {
   const RunPlan plan = Planned(
       {}, {{"PET_NNODES", "2"}, {"PET_NODE_RANK", "0"}, {"PET_MASTER_ADDR", "m"}, {"PET_MASTER_PORT", "23456"}});
-  EXPECT_EQ(plan.config.serves(), v1::NodeConfig::SERVES_YES);
-  EXPECT_EQ(plan.config.primary().port(), 23456u);
+  EXPECT_EQ(plan.host.config.serves(), v1::NodeConfig::SERVES_YES);
+  EXPECT_EQ(plan.host.config.primary().port(), 23456u);
 }
 
 TEST(PlanTest, KubeflowHasTorchrunsDefaults) {
@@ -338,10 +339,10 @@ TEST(PlanTest, KubeflowHasTorchrunsDefaults) {
                          {"JOB_COMPLETION_INDEX", "3"}};
   const RunPlan plan = Planned({}, trainer);
   EXPECT_EQ(plan.view.source, "trainer");
-  EXPECT_EQ(plan.config.place(), 3);
-  EXPECT_EQ(plan.config.slots(), 1);
-  EXPECT_EQ(plan.config.max_restarts(), 0);
-  EXPECT_THAT(plan.notes, testing::IsEmpty()) << "nothing is silenced by itself";
+  EXPECT_EQ(plan.host.config.place(), 3);
+  EXPECT_EQ(plan.host.config.slots(), 1);
+  EXPECT_EQ(plan.host.config.max_restarts(), 0);
+  EXPECT_THAT(plan.shown.notes, testing::IsEmpty()) << "nothing is silenced by itself";
   EXPECT_EQ(Planned({"--nnodes", "2", "--node-rank", "1"}, trainer).view.source, "flags");
   trainer["CLUSTER_SPEC"] = kThreeNodes;
   EXPECT_THAT(std::string(AsStd(TryPlan({}, trainer).status().message())),
@@ -352,13 +353,13 @@ TEST(PlanTest, KubeflowHasTorchrunsDefaults) {
 TEST(PlanTest, AnElasticPytorchJobHasItsRange) {
   const RunPlan plan = Planned({}, {{"PET_NNODES", "2:4"}, {"PET_RDZV_ENDPOINT", "e-worker-0:23456"}});
   EXPECT_EQ(plan.view.source, "pytorchjob");
-  EXPECT_EQ(plan.config.min_nodes(), 2);
-  EXPECT_EQ(plan.config.max_nodes(), 4);
-  EXPECT_FALSE(plan.config.has_place());
+  EXPECT_EQ(plan.host.config.min_nodes(), 2);
+  EXPECT_EQ(plan.host.config.max_nodes(), 4);
+  EXPECT_FALSE(plan.host.config.has_place());
 }
 
 TEST(PlanTest, VertexReplicasWaitLongerForEachOther) {
-  const auto minutes = [](const RunPlan& plan) { return plan.config.join_timeout_ms() / 60'000; };
+  const auto minutes = [](const RunPlan& plan) { return plan.host.config.join_timeout_ms() / 60'000; };
   const Environment replica = {{"CLUSTER_SPEC", kThreeNodes}};
   EXPECT_EQ(minutes(Planned({}, replica)), 45);
   EXPECT_EQ(Line(Planned({}, replica), "join-timeout").origin, "Vertex AI");
@@ -376,18 +377,18 @@ TEST(PlanTest, SlurmHasShorterTimeouts) {
       {"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_PROCID", "1"},  {"SLURM_NTASKS", "2"}};
   const RunPlan plan = Planned({}, step);
   EXPECT_EQ(plan.view.source, "slurm");
-  EXPECT_EQ(plan.config.rejoin_timeout_ms(), absl::ToInt64Milliseconds(absl::Minutes(5)));
-  EXPECT_EQ(plan.config.coordinator_timeout_ms(), absl::ToInt64Milliseconds(absl::Minutes(5)));
+  EXPECT_EQ(plan.host.config.rejoin_timeout_ms(), absl::ToInt64Milliseconds(absl::Minutes(5)));
+  EXPECT_EQ(plan.host.config.coordinator_timeout_ms(), absl::ToInt64Milliseconds(absl::Minutes(5)));
   EXPECT_EQ(Line(plan, "rejoin-timeout").origin, "Slurm");
-  EXPECT_EQ(Planned({"--rejoin-timeout", "20"}, step).config.rejoin_timeout_ms(), 20'000);
+  EXPECT_EQ(Planned({"--rejoin-timeout", "20"}, step).host.config.rejoin_timeout_ms(), 20'000);
   const RunPlan vertex = Planned({}, {{"CLUSTER_SPEC", kThreeNodes}});
-  EXPECT_EQ(vertex.config.rejoin_timeout_ms(), absl::ToInt64Milliseconds(absl::Minutes(30)));
-  EXPECT_EQ(vertex.config.coordinator_timeout_ms(), absl::ToInt64Milliseconds(absl::Minutes(15)));
+  EXPECT_EQ(vertex.host.config.rejoin_timeout_ms(), absl::ToInt64Milliseconds(absl::Minutes(30)));
+  EXPECT_EQ(vertex.host.config.coordinator_timeout_ms(), absl::ToInt64Milliseconds(absl::Minutes(15)));
 }
 
 TEST(PlanTest, EachPlatformHasItsOwnTerminationGrace) {
   const auto grace = [](const Environment& environment, const Words& words = {}) {
-    return absl::ToInt64Seconds(Planned(words, environment).termination_grace);
+    return absl::ToInt64Seconds(Planned(words, environment).host.termination_grace);
   };
   const Environment pod = {{"KUBERNETES_SERVICE_HOST", "10.0.0.1"}};
   Environment vertex = {{"CLUSTER_SPEC", kThreeNodes}, {"KUBERNETES_SERVICE_HOST", "10.0.0.1"}};
@@ -410,23 +411,23 @@ TEST(PlanTest, ThePlatformIsKnownDespiteMembershipOptions) {
   for (const Words& words : {Words{"--standalone"}, Words{"--nnodes", "1"}}) {
     const RunPlan plan = Planned(words, vertex);
     EXPECT_EQ(plan.view.source, "flags");
-    EXPECT_EQ(absl::ToInt64Seconds(plan.termination_grace), 8);
-    EXPECT_EQ(plan.retryable_exit_code, 134);
-    EXPECT_TRUE(plan.config.log_split());
+    EXPECT_EQ(absl::ToInt64Seconds(plan.host.termination_grace), 8);
+    EXPECT_EQ(plan.host.retryable_exit_code, 134);
+    EXPECT_TRUE(plan.host.config.log_split());
     EXPECT_EQ(plan.view.for_workers.at("OUTPUT_FOLDER"), "/gcs/b/model/");
   }
   const Environment slurm = {{"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NUM_NODES", "1"}};
-  EXPECT_EQ(absl::ToInt64Seconds(Planned({"--standalone"}, slurm).termination_grace), 25);
+  EXPECT_EQ(absl::ToInt64Seconds(Planned({"--standalone"}, slurm).host.termination_grace), 25);
   const Environment sagemaker = {{"SM_HOSTS", R"(["algo-1"])"}, {"SM_CURRENT_HOST", "algo-1"}};
   const RunPlan plan = Planned({"--standalone", "train.py", "train"}, sagemaker);
   EXPECT_THAT(plan.script_arguments, testing::IsEmpty());
-  EXPECT_EQ(plan.report.failure_file, "/opt/ml/output/failure");
-  EXPECT_EQ(absl::ToInt64Seconds(plan.termination_grace), 110);
+  EXPECT_EQ(plan.launch.report.failure_file, "/opt/ml/output/failure");
+  EXPECT_EQ(absl::ToInt64Seconds(plan.host.termination_grace), 110);
 }
 
 TEST(PlanTest, SomePlatformsHaveARetryableExitCode) {
   const auto code = [](const Environment& environment, const Words& words = {}) {
-    return Planned(words, environment).retryable_exit_code;
+    return Planned(words, environment).host.retryable_exit_code;
   };
   Environment kubeflow = {{"PET_NNODES", "2"}, {"PET_NODE_RANK", "1"}, {"PET_MASTER_ADDR", "m"}};
   EXPECT_EQ(code({}), 0);
@@ -451,19 +452,19 @@ TEST(PlanTest, TheOptionGivesAnIndexedJobItsNodes) {
   const Environment environment = {{"JOB_COMPLETION_INDEX", "2"}, {"HOSTNAME", "j-2"}, {"MUSTER_SUBDOMAIN", "s"}};
   const RunPlan plan = Planned({"--nnodes", "2:3", "--master-port", "1234"}, environment);
   EXPECT_EQ(plan.view.source, "indexed-job");
-  EXPECT_EQ(plan.config.place(), 2);
-  EXPECT_EQ(plan.config.min_nodes(), 2);
-  EXPECT_EQ(plan.config.primary().host(), "j-0.s");
-  EXPECT_EQ(plan.config.primary().port(), 1234u);
+  EXPECT_EQ(plan.host.config.place(), 2);
+  EXPECT_EQ(plan.host.config.min_nodes(), 2);
+  EXPECT_EQ(plan.host.config.primary().host(), "j-0.s");
+  EXPECT_EQ(plan.host.config.primary().port(), 1234u);
   EXPECT_EQ(ExitCodeOf(TryPlan({}, environment).status()), 65);
-  EXPECT_TRUE(Planned({"--standalone"}, environment).config.single_node());
+  EXPECT_TRUE(Planned({"--standalone"}, environment).host.config.single_node());
 }
 
 TEST(PlanTest, OptionsBeatThePlatformsWorkerCount) {
   Environment environment = {{"MASTER_ADDR", "a"}, {"NODE_RANK", "0"}, {"NNODES", "2"}, {"NPROC_PER_NODE", "6"}};
-  EXPECT_EQ(Planned({}, environment).config.slots(), 6);
+  EXPECT_EQ(Planned({}, environment).host.config.slots(), 6);
   EXPECT_EQ(Line(Planned({}, environment), "nproc-per-node").origin, "NPROC_PER_NODE");
-  EXPECT_EQ(Planned({"--nproc-per-node", "2"}, environment).config.slots(), 2);
+  EXPECT_EQ(Planned({"--nproc-per-node", "2"}, environment).host.config.slots(), 2);
   environment["NPROC_PER_NODE"] = "many";
   EXPECT_THAT(std::string(AsStd(TryPlan({}, environment).status().message())),
               HasSubstr("NPROC_PER_NODE many: expected a whole number"));
@@ -471,7 +472,7 @@ TEST(PlanTest, OptionsBeatThePlatformsWorkerCount) {
 
 TEST(PlanTest, EmptyAndServiceVariablesAreNoSettings) {
   const RunPlan plan = Planned({}, {{"MUSTER_NNODES", ""}, {"MUSTER_MASTER_PORT", "tcp://10.0.0.1:29400"}});
-  EXPECT_TRUE(plan.config.single_node());
+  EXPECT_TRUE(plan.host.config.single_node());
 }
 
 TEST(PlanTest, InsideAWorkerTheOuterRankIsDropped) {
@@ -480,10 +481,10 @@ TEST(PlanTest, InsideAWorkerTheOuterRankIsDropped) {
                               {"PET_NODE_RANK", "5"},
                               {"MUSTER_NNODES", "7:9"},
                               {"CLUSTER_SPEC", kThreeNodes}};
-  EXPECT_TRUE(Planned({"--standalone"}, nested).config.single_node());
+  EXPECT_TRUE(Planned({"--standalone"}, nested).host.config.single_node());
   const RunPlan plan = Planned({"--nnodes", "2", "--rdzv-endpoint", "h"}, nested);
-  EXPECT_EQ(plan.config.max_nodes(), 2);
-  EXPECT_FALSE(plan.config.has_place());
+  EXPECT_EQ(plan.host.config.max_nodes(), 2);
+  EXPECT_FALSE(plan.host.config.has_place());
   EXPECT_EQ(ExitCodeOf(TryPlan({}, nested).status()), 65);
 }
 
@@ -514,21 +515,21 @@ TEST(PlanTest, AWrongCertificateIsNamedByItsFile) {
 TEST(PlanTest, RdzvConfGivesDefaultTimeouts) {
   const RunPlan plan =
       Planned({"--rdzv-conf", "join_timeout=20,last_call_timeout=3,read_timeout=1", "--last-call-timeout", "4"});
-  EXPECT_EQ(plan.config.join_timeout_ms(), 20'000);
-  EXPECT_EQ(plan.config.last_call_ms(), 4'000);
+  EXPECT_EQ(plan.host.config.join_timeout_ms(), 20'000);
+  EXPECT_EQ(plan.host.config.last_call_ms(), 4'000);
 }
 
 TEST(PlanTest, AShortLeaseHasAShortReconnectGrace) {
-  EXPECT_EQ(Planned({"--lease", "2"}).config.reconnect_grace_ms(), 1'000);
+  EXPECT_EQ(Planned({"--lease", "2"}).host.config.reconnect_grace_ms(), 1'000);
 }
 
 TEST(PlanTest, TheGraceDependsOnTheSupervisor) {
-  EXPECT_EQ(Planned({}, {{"KUBERNETES_SERVICE_HOST", "10.0.0.1"}}).termination_grace, absl::Seconds(25));
-  EXPECT_EQ(Planned({"--termination-grace", "500ms"}).termination_grace, absl::Milliseconds(500));
+  EXPECT_EQ(Planned({}, {{"KUBERNETES_SERVICE_HOST", "10.0.0.1"}}).host.termination_grace, absl::Seconds(25));
+  EXPECT_EQ(Planned({"--termination-grace", "500ms"}).host.termination_grace, absl::Milliseconds(500));
   Machine machine = MachineWith(0);
   machine.first_process = true;
-  EXPECT_EQ(Plan(CommandLine(), {}, machine)->termination_grace, absl::Seconds(8));
-  EXPECT_EQ(Plan(CommandLine(), {{"KUBERNETES_SERVICE_HOST", "x"}}, machine)->termination_grace,
+  EXPECT_EQ(Plan(CommandLine(), {}, machine)->host.termination_grace, absl::Seconds(8));
+  EXPECT_EQ(Plan(CommandLine(), {{"KUBERNETES_SERVICE_HOST", "x"}}, machine)->host.termination_grace,
             absl::Seconds(25));
 }
 

@@ -39,9 +39,9 @@ absl::StatusOr<RunPlan> TryTorchrun(const Words& words, const Environment& envir
 
 std::string OneOf(const absl::StatusOr<RunPlan>& plan) {
   if (!plan.ok()) return absl::StrCat(ExitCodeOf(plan.status()), " ", plan.status().message());
-  if (plan->config.single_node()) return "alone";
-  const std::string rank = plan->config.has_place() ? absl::StrCat(plan->config.place()) : "-";
-  return absl::StrCat(plan->view.source, " ", rank, " of ", plan->config.max_nodes());
+  if (plan->host.config.single_node()) return "alone";
+  const std::string rank = plan->host.config.has_place() ? absl::StrCat(plan->host.config.place()) : "-";
+  return absl::StrCat(plan->view.source, " ", rank, " of ", plan->host.config.max_nodes());
 }
 
 std::string Job(const Words& words, const Environment& environment) {
@@ -92,8 +92,9 @@ TEST(TorchrunMembership, IsOneNodeWithoutNnodes) {
     const absl::StatusOr<RunPlan> plan = TryTorchrun({"t.py"}, environment);
     EXPECT_EQ(OneOf(plan), "alone") << environment.begin()->first;
     if (!plan.ok()) continue;
-    EXPECT_EQ(plan->config.slots(), 1) << environment.begin()->first;
-    EXPECT_THAT(plan->notes, Contains(StartsWith("without --nnodes torchrun runs a job of one node; ignored: ")))
+    EXPECT_EQ(plan->host.config.slots(), 1) << environment.begin()->first;
+    EXPECT_THAT(plan->shown.notes,
+                Contains(StartsWith("without --nnodes torchrun runs a job of one node; ignored: ")))
         << environment.begin()->first;
     EXPECT_EQ(Job({"t.py"}, Both(environment, {{"PET_NNODES", "1"}})), "alone") << environment.begin()->first;
   }
@@ -115,19 +116,19 @@ TEST(TorchrunMembership, AnOwnOptionOfMusterNamesASource) {
   const Environment environment = Both(kPytorchJob, {{"NPROC_PER_NODE", "4"}});
   const absl::StatusOr<RunPlan> plan = TryTorchrun({"--source", "static"}, environment);
   EXPECT_EQ(OneOf(plan), "static 1 of 2");
-  EXPECT_EQ(plan->config.slots(), 4);
+  EXPECT_EQ(plan->host.config.slots(), 4);
 }
 
 TEST(TorchrunMembership, OneWorkerIsTheDefaultOnPlatforms) {
-  EXPECT_EQ(TryTorchrun({}, {{"CLUSTER_SPEC", kThreeNodes}})->config.slots(), 1);
-  EXPECT_EQ(TryTorchrun({"--nproc-per-node=gpu"}, {{"CLUSTER_SPEC", kThreeNodes}})->config.slots(), 8);
+  EXPECT_EQ(TryTorchrun({}, {{"CLUSTER_SPEC", kThreeNodes}})->host.config.slots(), 1);
+  EXPECT_EQ(TryTorchrun({"--nproc-per-node=gpu"}, {{"CLUSTER_SPEC", kThreeNodes}})->host.config.slots(), 8);
 }
 
 TEST(TorchrunMembership, VariablesOfOthersNameNoPrimary) {
   const Environment static_ones = {{"MASTER_ADDR", "far"}, {"NODE_RANK", "0"}, {"NNODES", "2"}};
   const absl::StatusOr<RunPlan> plan = TryTorchrun({"--nnodes=2", "--node-rank=1"}, static_ones);
   EXPECT_EQ(OneOf(plan), "flags 1 of 2");
-  EXPECT_EQ(plan->config.primary().host(), "127.0.0.1") << "torchrun's default of --master-addr";
+  EXPECT_EQ(plan->host.config.primary().host(), "127.0.0.1") << "torchrun's default of --master-addr";
   EXPECT_THAT(Job({"--nnodes=2", "--rdzv-backend=c10d"}, static_ones), StartsWith("64 --nnodes 2: needs --rdzv"));
 }
 
@@ -141,8 +142,8 @@ TEST(TorchrunMembership, AnOnlyNodeIgnoresItsRank) {
       const absl::StatusOr<RunPlan> plan = TryTorchrun(with_rank, {});
       EXPECT_EQ(OneOf(plan), "alone") << testing::PrintToString(with_rank);
       if (!plan.ok()) continue;
-      std::vector<std::string> told = plan->notes;
-      told.insert(told.end(), plan->view.warnings.begin(), plan->view.warnings.end());
+      std::vector<std::string> told = plan->shown.notes;
+      told.insert(told.end(), plan->shown.warnings.begin(), plan->shown.warnings.end());
       const std::string line = absl::StrCat("--node-rank ", rank, ": has no effect in a job of one node");
       if (std::string_view(rank) == "0") {
         EXPECT_THAT(told, IsEmpty());
@@ -177,15 +178,15 @@ TEST(TorchrunMembership, Port0IsAnyFreePortOfOneNode) {
 TEST(TorchrunMembership, AStaticRangeIsItsGreatestNumber) {
   const auto nodes = [](const Words& words) {
     const absl::StatusOr<RunPlan> plan = TryTorchrun(words, {});
-    return plan.ok() ? std::pair(plan->config.min_nodes(), plan->config.max_nodes()) : std::pair(0, 0);
+    return plan.ok() ? std::pair(plan->host.config.min_nodes(), plan->host.config.max_nodes()) : std::pair(0, 0);
   };
   EXPECT_EQ(nodes({"--nnodes=1:3", "--node-rank=0", "--master-addr=a"}), std::pair(3, 3));
   EXPECT_EQ(nodes({"--nnodes=1:3", "--rdzv-backend=static", "--rdzv-endpoint=a:1"}), std::pair(3, 3));
   EXPECT_EQ(nodes({"--nnodes=1:3", "--rdzv-backend=c10d", "--rdzv-endpoint=a:1"}), std::pair(1, 3));
   EXPECT_EQ(nodes({"--nnodes=1:3", "--coordinator=a:1"}), std::pair(1, 3)) << "no option of torchrun";
   const RunPlan plan = *TryTorchrun({"--nnodes=1:3", "--rdzv-endpoint=a:1"}, {});
-  EXPECT_THAT(plan.notes, Contains(HasSubstr("--nnodes 1:3: the job needs all 3 nodes, as under torchrun")));
-  EXPECT_EQ(Planned({"--nnodes=1:3", "--rdzv-endpoint=a:1"}).config.min_nodes(), 1) << "muster run";
+  EXPECT_THAT(plan.shown.notes, Contains(HasSubstr("--nnodes 1:3: the job needs all 3 nodes, as under torchrun")));
+  EXPECT_EQ(Planned({"--nnodes=1:3", "--rdzv-endpoint=a:1"}).host.config.min_nodes(), 1) << "muster run";
 }
 
 }  // namespace

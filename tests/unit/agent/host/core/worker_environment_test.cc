@@ -135,6 +135,34 @@ TEST(WorkerEnvironment, TheErrorFileIsSetOnlyIfThereIsOne) {
   EXPECT_EQ(worker.at("TORCHELASTIC_ERROR_FILE"), "/log/0/error.json");
 }
 
+// As in torchrun with --log-dir /dev/null.
+TEST(WorkerEnvironment, TheErrorFileIsEmptyIfFilesAreForbidden) {
+  WorkerEnvironmentOptions options = SampleOptions();
+  options.files_are_forbidden = true;
+  EXPECT_EQ(WorkerEnvironment(SampleRound(), 3, options, {}).at("TORCHELASTIC_ERROR_FILE"), "");
+}
+
+TEST(WorkerEnvironment, BreakpointPassesWhereAnotherRankHasTheKeyboard) {
+  WorkerEnvironmentOptions options = SampleOptions();
+  options.keyboard_is_anothers = true;
+  const auto breakpoint = [&](const EnvironmentMap& inherited) {
+    return WorkerEnvironment(SampleRound(), 3, options, inherited).at("PYTHONBREAKPOINT");
+  };
+  EXPECT_EQ(breakpoint({}), "0");
+  EXPECT_EQ(breakpoint({{"PYTHONBREAKPOINT", "ipdb.set_trace"}}), "ipdb.set_trace");
+}
+
+TEST(WorkerEnvironment, ThePlatformsVariablesAreDefaults) {
+  WorkerEnvironmentOptions options = SampleOptions();
+  options.platform = {{"NCCL_SOCKET_IFNAME", "eth0"}, {"SM_NUM_GPUS", "8"}};
+  const EnvironmentMap inherited = {{"NCCL_SOCKET_IFNAME", ""}};
+  for (const EnvironmentMap& environment : {WorkerEnvironment(SampleRound(), 3, options, inherited),
+                                            NodeEnvironment(options, std::nullopt, inherited)}) {
+    EXPECT_EQ(environment.at("NCCL_SOCKET_IFNAME"), "");
+    EXPECT_EQ(environment.at("SM_NUM_GPUS"), "8");
+  }
+}
+
 TEST(WorkerEnvironment, TheTimersPipeIsSetOnlyIfThereIsOne) {
   WorkerEnvironmentOptions options = SampleOptions();
   options.timer_file = "/tmp/pipe";

@@ -1,5 +1,5 @@
 // Results of a plan: a worker's command, the report of settings, and variables that are not settings.
-#include "cli/plan/launch.h"
+#include "cli/plan/program.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,65 +16,64 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Pair;
 
-machine::FileState Everything(const std::string&) {
-  machine::FileState state;
-  state.exists = state.readable = state.executable = true;
-  return state;
+TEST(ProgramTest, AWorkersCommandMatchesTorchruns) {
+  const RunPlan node =
+      WithProgram(Planned({"--nproc-per-node", "2", "--python", "/p/python", "t.py", "${local_rank}", "-x"}));
+  ASSERT_EQ(node.launch.argv.size(), 2u);
+  EXPECT_THAT(node.launch.argv[1], ElementsAre("/p/python", "-u", "t.py", "1", "-x"));
+  const RunPlan module = WithProgram(Planned({"--python=/p/python", "-m", "a.b"}));
+  EXPECT_THAT(module.launch.argv[0], ElementsAre("/p/python", "-u", "-m", "a.b"));
+  const RunPlan program = WithProgram(Planned({"--no-python", "/bin/echo", "a"}));
+  EXPECT_THAT(program.launch.argv[0], ElementsAre("/bin/echo", "a"));
+  const RunPlan found = WithProgram(Planned({"--no-python", "echo", "a"}), {{"PATH", "/p"}});
+  EXPECT_EQ(found.launch.file, "/p/echo");
+  EXPECT_THAT(found.launch.argv[0], ElementsAre("echo", "a"));  // the form that Python's Popen uses
 }
 
-TEST(LaunchTest, AWorkersCommandMatchesTorchruns) {
-  const RunPlan plan = Planned({"--nproc-per-node", "2", "--python", "/p/python", "t.py", "${local_rank}", "-x"});
-  const Launch launch = PrepareLaunch(plan, {}, "id", "muster", Everything);
-  ASSERT_EQ(launch.plan.argv.size(), 2u);
-  EXPECT_THAT(launch.plan.argv[1], ElementsAre("/p/python", "-u", "t.py", "1", "-x"));
-  const Launch module =
-      PrepareLaunch(Planned({"--python=/p/python", "-m", "a.b"}), {}, "id", "muster", Everything);
-  EXPECT_THAT(module.plan.argv[0], ElementsAre("/p/python", "-u", "-m", "a.b"));
-  const Launch program = PrepareLaunch(Planned({"--no-python", "/bin/echo", "a"}), {}, "id", "muster", Everything);
-  EXPECT_THAT(program.plan.argv[0], ElementsAre("/bin/echo", "a"));
-  const Launch found =
-      PrepareLaunch(Planned({"--no-python", "echo", "a"}), {{"PATH", "/p"}}, "id", "muster", Everything);
-  EXPECT_EQ(found.plan.file, "/p/echo");
-  EXPECT_THAT(found.plan.argv[0], ElementsAre("echo", "a"));  // the form that Python's Popen uses
-}
-
-TEST(LaunchTest, AMissingScriptIsReportedToAllNodes) {
-  const RunPlan plan = Planned({"--python", "/p/python", "t.py"}, {{"CLUSTER_SPEC", kThreeNodes}});
+TEST(ProgramTest, AMissingScriptIsReportedToAllNodes) {
   const auto no_script = [](const std::string& path) {
     return path == "t.py" ? machine::FileState() : Everything(path);
   };
-  const Launch launch = PrepareLaunch(plan, {}, "id", "muster", no_script);
-  EXPECT_EQ(launch.check.exit_code, 127);
-  EXPECT_EQ(launch.host.config.cannot_start().exit_code(), 127);
-  EXPECT_EQ(launch.host.config.cannot_start().node_rank(), 2);
+  const RunPlan node = WithProgram(
+      Planned({"--python", "/p/python", "--node-setup", "fetch", "t.py"}, {{"CLUSTER_SPEC", kThreeNodes}}), {},
+      no_script);
+  EXPECT_EQ(node.check.exit_code, 127);
+  EXPECT_EQ(node.host.config.cannot_start().exit_code(), 127);
+  EXPECT_EQ(node.host.config.cannot_start().node_rank(), 2);
+  EXPECT_EQ(node.host.setup_timeout, absl::ZeroDuration()) << "nothing is prepared for a round that cannot be";
 }
 
-TEST(LaunchTest, CommandsOfTheNodeHaveATimeLimit) {
+TEST(ProgramTest, NobodyInheritsTheToken) {
+  EXPECT_THAT(WithProgram(Planned({"t.py"}), {{"MUSTER_TOKEN", "secret"}, {"A", "b"}}).launch.inherited,
+              ElementsAre(Pair("A", "b")));
+}
+
+TEST(ProgramTest, CommandsOfTheNodeHaveATimeLimit) {
   const auto launch = [](std::vector<std::string> options) {
     options.emplace_back("t.py");
-    return PrepareLaunch(Planned(options), {}, "id", "muster", Everything);
+    return WithProgram(Planned(options));
   };
-  const Launch none = launch({});
-  EXPECT_EQ(none.plan.setup + none.plan.on_success + none.plan.on_failure, "");
+  const RunPlan none = launch({});
+  EXPECT_EQ(none.launch.setup + none.launch.on_success + none.launch.on_failure, "");
   EXPECT_EQ(none.host.setup_timeout, absl::ZeroDuration());
-  const Launch setup = launch({"--node-setup", "fetch"});
-  EXPECT_EQ(setup.plan.setup, "fetch");
+  const RunPlan setup = launch({"--node-setup", "fetch"});
+  EXPECT_EQ(setup.launch.setup, "fetch");
   EXPECT_EQ(setup.host.setup_timeout, absl::Minutes(30));
-  const Launch last = launch(
+  const RunPlan last = launch(
       {"--on-success", "upload", "--on-failure", "tell", "--hook-timeout", "5m", "--termination-grace", "7s"});
   EXPECT_EQ(last.host.setup_timeout, absl::ZeroDuration()) << "there is no setup";
-  EXPECT_EQ(last.plan.on_success, "upload");
-  EXPECT_EQ(last.plan.on_failure, "tell");
-  EXPECT_EQ(last.plan.last_command_limits.run, absl::Minutes(5));
-  EXPECT_EQ(last.plan.last_command_limits.grace, absl::Seconds(7));
+  EXPECT_EQ(last.launch.on_success, "upload");
+  EXPECT_EQ(last.launch.on_failure, "tell");
+  EXPECT_EQ(last.launch.last_command_limits.run, absl::Minutes(5));
+  EXPECT_EQ(last.launch.last_command_limits.grace, absl::Seconds(7));
 }
 
-TEST(LaunchTest, SeveralWorkersCannotReadOneStandardInput) {
+TEST(ProgramTest, SeveralWorkersCannotReadOneStandardInput) {
   for (const std::string script : {"-", "/dev/stdin", "/dev/fd/0"}) {
     const auto check = [&script](const char* workers) {
-      const RunPlan plan = Planned({"--python", "/p/python", "--nproc-per-node", workers, script});
-      return PrepareLaunch(plan, {}, "id", "muster", Everything).check;
+      return WithProgram(Planned({"--python", "/p/python", "--nproc-per-node", workers, script})).check;
     };
     EXPECT_EQ(check("2").exit_code, 64);
     EXPECT_EQ(check("2").problem,
@@ -83,15 +82,16 @@ TEST(LaunchTest, SeveralWorkersCannotReadOneStandardInput) {
   }
 }
 
-TEST(LaunchTest, AnObserverNeedsNoProgram) {
-  const Launch launch = PrepareLaunch(Planned({}, {{"CLUSTER_SPEC", kReducer}}), {}, "id", "muster",
-                                      [](const std::string&) { return machine::FileState(); });
-  EXPECT_EQ(launch.check.exit_code, 0);
-  EXPECT_FALSE(launch.host.config.has_cannot_start());
+TEST(ProgramTest, AnObserverNeedsNoProgram) {
+  const RunPlan node = WithProgram(Planned({"--node-setup", "fetch"}, {{"CLUSTER_SPEC", kReducer}}), {},
+                                   [](const std::string&) { return machine::FileState(); });
+  EXPECT_EQ(node.check.exit_code, 0);
+  EXPECT_FALSE(node.host.config.has_cannot_start());
+  EXPECT_EQ(node.host.setup_timeout, absl::ZeroDuration()) << "it prepares nothing for workers";
 }
 
 TEST(VariablesTest, AMistypedVariableGetsASuggestion) {
-  const auto warnings = [](const Environment& environment) { return Planned({}, environment).view.warnings; };
+  const auto warnings = [](const Environment& environment) { return Planned({}, environment).shown.warnings; };
   EXPECT_THAT(warnings({{"MUSTER_NPROCS_PER_NODE", "2"}}),
               ElementsAre("MUSTER_NPROCS_PER_NODE: no such setting; did you mean MUSTER_NPROC_PER_NODE?"));
   EXPECT_THAT(warnings({{"PET_MAX_RESTART", "2"}}),
@@ -108,7 +108,7 @@ TEST(VariablesTest, KnownAndForeignVariablesAreNoErrors) {
                            {"MUSTER_HOST_ID", "h"},
                            {"PET_NAME", "Rex"},
                            {"PETS_NNODE", "1"}})
-                  .view.warnings,
+                  .shown.warnings,
               testing::IsEmpty());
 }
 
@@ -212,10 +212,10 @@ TEST(Settings, AnAddressMayStandInBracketsAndHasNoPort) {
   };
   const auto plan = with("[fd00::2]");
   ASSERT_TRUE(plan.ok()) << plan.status();
-  EXPECT_EQ(plan->config.local_addr(), "fd00::2");
-  EXPECT_EQ(plan->config.primary().host(), "fd00::1");
+  EXPECT_EQ(plan->host.config.local_addr(), "fd00::2");
+  EXPECT_EQ(plan->host.config.primary().host(), "fd00::1");
   for (const char* zoned : {"fe80::1%eth0", "[fe80::1%eth0]"}) {
-    EXPECT_EQ(with(zoned)->config.local_addr(), "fe80::1%eth0");
+    EXPECT_EQ(with(zoned)->host.config.local_addr(), "fe80::1%eth0");
     for (const char* option : {"--master-addr", "--rdzv-endpoint", "--coordinator"}) {
       EXPECT_THAT(std::string(AsStd(TryPlan({"--nnodes", "2", option, zoned}).status().message())),
                   HasSubstr("expected an address that all nodes can use, without a zone (%)"));
@@ -237,11 +237,15 @@ TEST(Settings, AnAddressMayStandInBracketsAndHasNoPort) {
 
 TEST(VirtualLocalRank, EachWorkerSeesItsOwnDevice) {
   const Words line = {"--nproc-per-node", "2", "--virtual-local-rank", "train.py"};
-  EXPECT_THAT(Planned(line).own_devices, ElementsAre("0", "1"));
-  EXPECT_THAT(Planned(line, {{"CUDA_VISIBLE_DEVICES", "5,GPU-a,7"}}).own_devices, ElementsAre("5", "GPU-a"));
+  const auto devices = [&](const Environment& environment) {
+    return Planned(line, environment).launch.environment.visible_devices;
+  };
+  EXPECT_THAT(devices({}), ElementsAre(Pair(0, "0"), Pair(1, "1")));
+  EXPECT_THAT(devices({{"CUDA_VISIBLE_DEVICES", "5,GPU-a,7"}}), ElementsAre(Pair(0, "5"), Pair(1, "GPU-a")));
   EXPECT_EQ(std::string(AsStd(TryPlan(line, {{"CUDA_VISIBLE_DEVICES", "5"}}).status().message())),
             "--virtual-local-rank: CUDA_VISIBLE_DEVICES has 1 devices for 2 workers");
-  EXPECT_THAT(Planned({"--nproc-per-node", "2", "train.py"}).own_devices, ::testing::IsEmpty());
+  EXPECT_THAT(Planned({"--nproc-per-node", "2", "train.py"}).launch.environment.visible_devices,
+              ::testing::IsEmpty());
 }
 
 }  // namespace
