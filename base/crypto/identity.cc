@@ -37,12 +37,14 @@ Key PrivateKey(std::string_view secret) {
 
 }  // namespace
 
-Identity NewIdentity() {
+std::string NewSecret() {
   std::string secret(kSecretBytes, '\0');
   MUSTER_CHECK(getrandom(secret.data(), secret.size(), 0) == static_cast<ssize_t>(secret.size()),
                "getrandom fails");
-  return IdentityFrom(secret);
+  return secret;
 }
+
+Identity NewIdentity() { return IdentityFrom(NewSecret()); }
 
 Identity IdentityFrom(std::string_view secret) {
   const Key key = PrivateKey(secret);

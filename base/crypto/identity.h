@@ -16,6 +16,7 @@ struct Identity {
   std::string secret;      // kSecretBytes: the private key, for the host's own agents alone
 };
 
+std::string NewSecret();  // random
 Identity NewIdentity();
 // secret: an Identity's.
 Identity IdentityFrom(std::string_view secret);

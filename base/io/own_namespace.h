@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "base/io/namespaces.h"
+#include "base/wire/namespaces.h"
 
 namespace muster {
 

@@ -11,6 +11,7 @@
 #include "cli/options/log_level.h"
 #include "cli/options/option_table.h"
 #include "cli/plan/machine.h"
+#include "cli/plan/make_plan.h"
 #include "cli/plan/token.h"
 #include "rendezvous/coordinator_process.h"
 #include "rendezvous/transport/credential_files.h"

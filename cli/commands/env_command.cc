@@ -7,6 +7,7 @@
 #include "cli/env/env_report.h"
 #include "cli/options/option_table.h"
 #include "cli/plan/machine.h"
+#include "cli/plan/make_plan.h"
 #include "cli/plan/program.h"
 
 namespace muster::cli {

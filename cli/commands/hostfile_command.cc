@@ -7,6 +7,7 @@
 #include "cli/options/settings.h"
 #include "cli/options/values.h"
 #include "cli/plan/machine.h"
+#include "cli/plan/make_plan.h"
 
 namespace muster::cli {
 

@@ -49,6 +49,7 @@
 #include "cli/plan/debugger.h"
 #include "cli/plan/local_plan.h"
 #include "cli/plan/machine.h"
+#include "cli/plan/make_plan.h"
 #include "cli/plan/program.h"
 #include "cli/plan/respawn.h"
 #include "cli/plan/run_plan.h"

@@ -22,6 +22,7 @@
 #include "cli/options/option_table.h"
 #include "cli/plan/debugger.h"
 #include "cli/plan/machine.h"
+#include "cli/plan/make_plan.h"
 #include "cli/plan/parts.h"
 
 namespace muster::cli {

@@ -18,6 +18,7 @@
 #include "base/text/text.h"
 #include "base/wire/ids.h"
 #include "cli/options/exit_codes.h"
+#include "cli/plan/make_plan.h"
 #include "rendezvous/transport/serving.h"
 
 namespace muster::cli {

@@ -15,6 +15,7 @@
 #include "base/text/text.h"
 #include "base/wire/ids.h"
 #include "cli/options/option_table.h"
+#include "cli/plan/make_plan.h"
 #include "rendezvous/transport/serving.h"
 
 namespace muster::cli {

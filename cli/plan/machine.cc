@@ -124,9 +124,7 @@ Machine ReadMachine(const Environment& environment) {
   machine.hostname = Hostname();
   machine.boot_id = ReadLine("/proc/sys/kernel/random/boot_id");
   machine.pid_namespace = ReadLink("/proc/self/ns/pid");
-  const Identity identity = NewIdentity();
-  machine.host_id = identity.id;
-  machine.host_key = identity.secret;
+  machine.host_secret = NewSecret();
   machine.random_run_id = RandomHex(kRunIdBytes);
   machine.version = ReleaseVersion();
   // The device exists as soon as the driver has a GPU; counting GPUs would take seconds.

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "base/io/namespaces.h"
+#include "base/wire/namespaces.h"
 #include "cli/plan/parts.h"
 
 namespace muster::cli {

@@ -18,10 +18,9 @@
 #include "agent/platform/discovery/discover.h"
 #include "agent/platform/machine/accelerators.h"
 #include "agent/platform/machine/interpreter.h"
-#include "cli/options/command_line.h"
 #include "cli/options/settings.h"
 #include "cli/options/values.h"
-#include "cli/plan/token.h"
+#include "cli/plan/secret_reader.h"
 #include "muster/v1/host.pb.h"
 
 namespace muster::cli {
@@ -48,8 +47,7 @@ struct Machine {
   std::string hostname;
   std::string boot_id;
   std::string pid_namespace;
-  std::string host_id;        // of host_key
-  std::string host_key;       // the secret of this host's Identity
+  std::string host_secret;    // of this host's Identity, new
   std::string random_run_id;  // for a single-node job
   std::string version;
   bool nvidia_driver = false;                           // the NVIDIA driver is loaded and has a GPU
@@ -146,12 +144,5 @@ struct RunPlan {
   PlanLines shown;                            // to people; notes are info lines, e.g. on options without effect
   std::vector<std::string> credential_warnings;  // of those in `shown`
 };
-
-// All but the program (PlanProgram in program.h). Errors: see exit_codes.h.
-absl::StatusOr<RunPlan> Plan(const CommandLine& command_line, const Environment& environment,
-                             const Machine& machine);
-
-// "node 1 of 3 (vertex), primary host:2222, 2 workers, run id: 123", for one info line.
-std::string Summary(const RunPlan& plan);
 
 }  // namespace muster::cli

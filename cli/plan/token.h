@@ -2,7 +2,6 @@
 // option themselves: every user can read a command line.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -10,15 +9,12 @@
 #include "base/environment.h"
 #include "base/io/secret_file.h"
 #include "cli/options/settings.h"
+#include "cli/plan/secret_reader.h"
 #include "muster/v1/host.pb.h"
 
 namespace muster::cli {
 
 inline constexpr char kTokenFileOption[] = "token-file";
-
-// ReadSecretFile.
-using SecretReader =
-    std::function<absl::StatusOr<SecretFile>(const std::string& path, FileKind kind, size_t max_bytes)>;
 
 struct OwnTokens {
   std::vector<std::string> tokens;  // the first is shown, each is accepted; empty: none

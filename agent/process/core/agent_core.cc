@@ -29,7 +29,7 @@ void AgentCore::OnUnanswered(BootTime, bool is_here, bool port_is_free, Effects*
 // The process that gets the port is the primary; the others on this machine are its members. If the port cannot be
 // had for another reason, this is the primary, and each Connect tries again.
 void AgentCore::OnPortClaimed(BootTime now, bool used_by_other, Effects* out) {
-  if (finished_ || used_by_other) return;
+  if (finished_ || used_by_other || node_.serves()) return;
   const bool is_owner = std::exchange(node_.role, PortRole::kCandidate) == PortRole::kOwner;
   if (is_owner) return OnReached(now, out);
   Say(Severity::kInfo,

@@ -8,6 +8,7 @@
 #include "cli/options/exit_codes.h"
 #include "cli/options/option_table.h"
 #include "cli/plan/line_prefix.h"
+#include "cli/plan/make_plan.h"
 #include "cli/plan/program.h"
 #include "tests/unit/cli/plan/plan_fixture.h"
 

@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "agent/platform/discovery/discover.h"
+#include "base/crypto/identity.h"
 #include "cli/options/option_table.h"
+#include "cli/plan/make_plan.h"
 #include "cli/plan/program.h"
 #include "cli/plan/run_plan.h"
 
@@ -38,7 +40,7 @@ inline Machine MachineWith(int gpus) {
   machine.hostname = "here";
   machine.boot_id = "boot";
   machine.pid_namespace = "pid:[1]";
-  machine.host_id = "0123";
+  machine.host_secret = std::string(kSecretBytes, 's');
   machine.random_run_id = "random";
   machine.version = "1";
   machine.accelerators = [] { return machine::Accelerators(); };

@@ -8,6 +8,7 @@
 #include "cli/options/exit_codes.h"
 #include "cli/options/option_table.h"
 #include "cli/plan/line_prefix.h"
+#include "cli/plan/make_plan.h"
 #include "tests/unit/cli/plan/plan_fixture.h"
 
 namespace muster::cli {
@@ -15,6 +16,16 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+
+TEST(PlanTest, OnlyAHostThatOthersMeetHasAKey) {
+  const host::HostOptions alone = Planned({"t.py"}).host;
+  EXPECT_EQ(alone.host_id.size(), 32u);
+  EXPECT_EQ(alone.config.host_key(), "");
+  const host::HostOptions member =
+      Planned({"--nnodes", "2", "--master-addr", "n0", "--node-rank", "0", "t.py"}).host;
+  EXPECT_EQ(member.config.host_key().size(), kSecretBytes);
+  EXPECT_EQ(member.host_id, IdentityFrom(member.config.host_key()).id);
+}
 
 TEST(PlanTest, TheDefaultIsOneNodeAsInTorchrun) {
   const RunPlan plan = Planned({"t.py", "--nnodes", "9"}, {}, 8);

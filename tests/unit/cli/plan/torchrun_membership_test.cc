@@ -6,6 +6,7 @@
 #include "base/core/status_macros.h"
 #include "cli/options/exit_codes.h"
 #include "cli/options/option_table.h"
+#include "cli/plan/make_plan.h"
 #include "tests/unit/cli/plan/plan_fixture.h"
 
 namespace muster::cli {

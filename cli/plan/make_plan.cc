@@ -1,9 +1,11 @@
-#include "cli/plan/run_plan.h"
+#include "cli/plan/make_plan.h"
 
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/core/status_macros.h"
+#include "base/crypto/digest.h"
+#include "base/crypto/identity.h"
 #include "base/text/utf8.h"
 #include "base/wire/ids.h"
 #include "cli/options/read_settings.h"
@@ -15,14 +17,21 @@
 namespace muster::cli {
 namespace {
 
-void DescribeMachine(const Machine& machine, host::HostOptions* host) {
+// In a job of one node nobody asks who the host is. To make a key pair would be half of what the plan computes.
+Identity IdentityOf(const Machine& machine, bool single_node) {
+  if (!single_node) return IdentityFrom(machine.host_secret);
+  return {.id = ShortHash(machine.host_secret), .public_key = "", .secret = ""};
+}
+
+void DescribeMachine(const Machine& machine, bool single_node, host::HostOptions* host) {
+  const Identity identity = IdentityOf(machine, single_node);
   v1::NodeConfig& config = host->config;
   config.set_hostname(ToUtf8(machine.hostname, machine.hostname.size()));
   config.set_version(machine.version);
-  config.set_host_key(machine.host_key);
+  config.set_host_key(identity.secret);
   config.set_boot_id(machine.boot_id);
   config.set_pid_namespace(machine.pid_namespace);
-  host->host_id = machine.host_id;
+  host->host_id = identity.id;
 }
 
 // Strings in protobuf messages must be UTF-8. A name that is not is refused: converted, it would be another name.
@@ -128,7 +137,7 @@ absl::StatusOr<RunPlan> Plan(const CommandLine& command_line, const Environment&
   plan.host.local_rank_option = ValueOr<std::string>(settings.program.pass_local_rank, "");
   plan.launch.program = command_line.script;
   plan.script_arguments = command_line.script_arguments;
-  DescribeMachine(machine, &plan.host);
+  DescribeMachine(machine, membership.single_node, &plan.host);
   RETURN_IF_ERROR(PlanParts(in, &plan));
   return plan;
 }
