@@ -36,11 +36,11 @@ class HostSide {
   // counted: running time of this process since the last call. Returns why this agent leaves; nullopt: it stays.
   std::optional<std::string> Watch(BootTime now, absl::Duration counted, Effects* out);
 
-  // A directive of the coordinator: the lease, questions about a hang, and the order.
+  // What a directive of the coordinator means for the host: the lease, a hang, and the order.
   // sent: when this node sent the status that the directive echoes; nullopt: not known.
   void ExtendLease(const v1::Directive& directive, std::optional<BootTime> sent);
   void Ask(const v1::Directive& directive);
-  // Before its order is in the memory.
+  // Call it before LearnOrder: a STOP is compared with the newest one in the memory.
   void Obey(BootTime now, const v1::Directive& directive, Effects* out);
 
   // Has the host exit without a RELEASE; nullopt: does nothing. A known verdict takes precedence over `end`.
