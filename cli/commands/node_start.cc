@@ -24,6 +24,7 @@
 #include "cli/plan/machine.h"
 #include "cli/plan/make_plan.h"
 #include "cli/plan/parts.h"
+#include "cli/plan/token.h"
 
 namespace muster::cli {
 namespace {
