@@ -76,17 +76,17 @@ struct Machine {
   std::function<void(int code)> on_retryable_exit_code = {};
 };
 
+// A value that nobody has given.
+struct Fallback {
+  std::string origin = kDefault;
+  std::string shown = {};  // in place of the value; empty: the value
+};
+
 // What a part of a plan tells people.
 struct PlanLines {
   std::vector<SettingLine> lines;  // of `muster env`: each setting with the origin of its value
   std::vector<std::string> notes;
   std::vector<std::string> warnings;
-
-  // A value that nobody has given.
-  struct Fallback {
-    std::string origin = kDefault;
-    std::string shown = {};  // in place of the value; empty: the value
-  };
 
   // Adds the line of a setting; returns the given value, or else the fallback.
   template <typename T>
