@@ -1,6 +1,7 @@
 #include "base/crypto/digest.h"
 
-// The functions of EVP, which OpenSSL prefers, make tables of all algorithms first: most of what a short run computes.
+// The functions of EVP, which OpenSSL prefers, make tables of all algorithms first: most of what a short run
+// computes.
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include <openssl/sha.h>
 
