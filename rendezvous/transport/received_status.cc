@@ -38,16 +38,22 @@ class FieldCounter {
     while (const uint32_t tag = in_.ReadTagNoLastTag()) {
       RETURN_IF_ERROR(Add(1));
       const FieldDescriptor* const field = message->FindFieldByNumber(WireFormatLite::GetTagFieldNumber(tag));
-      has_unknown_ |= field == nullptr;
-      RETURN_IF_ERROR(CountField(field, WireFormatLite::GetTagWireType(tag), depth));
+      const WireFormatLite::WireType type = WireFormatLite::GetTagWireType(tag);
+      has_unknown_ |= field == nullptr || !Fits(*field, type);
+      RETURN_IF_ERROR(CountField(field, type, depth));
     }
     return in_.ConsumedEntireMessage() ? absl::OkStatus() : NoStatus();
   }
 
-  // Whether there are fields of another version.
+  // Whether there are fields that the parser keeps unread: of another version, or of another type.
   bool has_unknown() const { return has_unknown_; }
 
  private:
+  static bool Fits(const FieldDescriptor& field, WireFormatLite::WireType type) {
+    const auto own = WireFormatLite::WireTypeForFieldType(static_cast<WireFormatLite::FieldType>(field.type()));
+    return type == own || (field.is_packable() && type == WireFormatLite::WIRETYPE_LENGTH_DELIMITED);
+  }
+
   // field: null: not known.
   absl::Status CountField(const FieldDescriptor* field, WireFormatLite::WireType type, int depth) {
     switch (type) {

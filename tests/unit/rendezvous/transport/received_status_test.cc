@@ -94,9 +94,12 @@ TEST(ReceivedStatusTest, UnknownFieldsCount) {
 // The coordinator stores statuses.
 TEST(ReceivedStatusTest, UnknownFieldsAreNotKept) {
   const std::string known = OurStatus().SerializeAsString();
-  const absl::StatusOr<v1::AgentStatus> read = ReadStatus(known + std::string("\xa0\x1f\x01", 3));
-  ASSERT_TRUE(read.ok());
-  EXPECT_EQ(read->SerializeAsString(), known);
+  // Field 500; and `slots`, a number, as a text.
+  for (const std::string& unknown : {std::string("\xa0\x1f\x01", 3), std::string("\x72\x02hi", 4)}) {
+    const absl::StatusOr<v1::AgentStatus> read = ReadStatus(known + unknown);
+    ASSERT_TRUE(read.ok());
+    EXPECT_EQ(read->SerializeAsString(), known);
+  }
 }
 
 TEST(ReceivedStatusTest, MessagesWithinEachOtherHaveALimit) {
