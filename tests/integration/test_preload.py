@@ -84,6 +84,7 @@ class Imported(unittest.TestCase):
                 "import multiprocessing\nlock = multiprocessing.get_context('fork').Lock()":
                     "shares memory with its forks .*",
                 "import random\nrandom.seed(7)": "seeds the generator of random, or draws from it",
+                "import tempfile\nfolder = tempfile.TemporaryDirectory()": r"makes a temporary folder \(in module\)",
                 "raise ValueError('no')": "cannot be imported: ValueError: no",
                 "raise SystemExit(3)": "cannot be imported: SystemExit: 3"}.items():
             with self.subTest(text):

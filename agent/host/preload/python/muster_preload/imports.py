@@ -6,7 +6,7 @@ import os
 import sys
 
 from .files import LoadedFiles, installed_folders
-from .safety import GeneratorWatch, ProcessState, natives
+from .safety import ImportWatch, ProcessState, natives
 from .script import Script
 from .variables import EnvironmentWatch
 
@@ -72,7 +72,7 @@ class Preloading:
         self._loaded_before = set(sys.modules)
         self._natives_before = natives()
         self._state = ProcessState()
-        self._generators = GeneratorWatch()
+        self._import_watch = ImportWatch()
         self._variables = EnvironmentWatch()
         self._count = 0
 
@@ -86,7 +86,7 @@ class Preloading:
         main = sys.modules["__main__"]
         if script.path:
             main.__file__ = script.path
-        self._generators.begin()
+        self._import_watch.begin()
         self._variables.begin(given)
         own_sitecustomize()
         self._check("the start of this Python (sitecustomize)", "")
@@ -94,7 +94,7 @@ class Preloading:
             if not self._learned or is_installed(name):
                 self._import(name)
         self._variables.end()
-        self._generators.end()
+        self._import_watch.end()
         if script.path:
             del main.__file__
         files = LoadedFiles(self._loaded_before)
@@ -116,7 +116,7 @@ class Preloading:
 
     def _check(self, blamed, name):
         why = self._variables.why_unsafe(name, self._volatile)
-        why = why or self._state.why_unsafe() or self._generators.why_unsafe()
+        why = why or self._state.why_unsafe() or self._import_watch.why_unsafe()
         if why:
             raise Unsafe(blamed, why)
 
@@ -130,7 +130,7 @@ def is_installed(name):
     if parent and path is None:
         return False
     for finder in sys.meta_path:
-        spec = None if isinstance(finder, GeneratorWatch) else finder.find_spec(name, path)
+        spec = None if isinstance(finder, ImportWatch) else finder.find_spec(name, path)
         if spec is None:
             continue
         if spec.origin in ("built-in", "frozen"):

@@ -1,10 +1,11 @@
-"""What a fork would get wrong of a module: descriptors, shared memory, threads, a GPU, seeded random generators."""
+"""What a fork would get wrong of a module: descriptors, shared memory, threads, a GPU, seeded random generators, folders."""
 
 import os
 import sys
 
 from .control import CONTROL_FD
 from .fork import fork, reap
+from .variables import reader
 
 
 class ProcessState:
@@ -77,20 +78,37 @@ GENERATORS = {
 }
 
 
-class GeneratorWatch:
-    """A finder that finds nothing itself, but notes the states of generators right after their modules were loaded."""
+class ImportWatch:
+    """A finder that finds nothing itself, but looks at some modules right after they were loaded: at the states of
+    generators, and at tempfile, since the first worker that ends would remove a temporary folder of all."""
 
     def __init__(self):
         self._states = {name: read(sys.modules[name]) for name, read in GENERATORS.items() if name in sys.modules}
+        self._mkdtemp = None  # tempfile's own
+        self._folder_made_by = ""
 
     def begin(self):
+        if "tempfile" in sys.modules:
+            self._watch_folders(sys.modules["tempfile"])
         sys.meta_path.insert(0, self)
 
     def end(self):
         sys.meta_path.remove(self)
+        if self._mkdtemp is not None:
+            sys.modules["tempfile"].mkdtemp = self._mkdtemp
+
+    def _watch_folders(self, tempfile):
+        self._mkdtemp = tempfile.mkdtemp
+
+        def mkdtemp(*args, **options):
+            self._folder_made_by = reader()
+            return self._mkdtemp(*args, **options)
+
+        tempfile.mkdtemp = mkdtemp
 
     def find_spec(self, name, path=None, target=None):
-        if name not in GENERATORS or name in self._states:
+        is_watched = name in GENERATORS and name not in self._states or name == "tempfile" and self._mkdtemp is None
+        if not is_watched:
             return None
         for finder in sys.meta_path:
             spec = None if finder is self else finder.find_spec(name, path, target)
@@ -105,7 +123,10 @@ class GeneratorWatch:
         def exec_module(module):
             del loader.exec_module  # shown no more: the class has it
             load(module)
-            self._states[name] = GENERATORS[name](module)
+            if name == "tempfile":
+                self._watch_folders(module)
+            else:
+                self._states[name] = GENERATORS[name](module)
 
         try:
             loader.exec_module = exec_module
@@ -113,6 +134,8 @@ class GeneratorWatch:
             pass  # not a loader of files
 
     def why_unsafe(self):
+        if self._folder_made_by:
+            return "makes a temporary folder (in %s)" % self._folder_made_by
         for name, state in self._states.items():
             if state != GENERATORS[name](sys.modules[name]):
                 return "seeds the generator of %s, or draws from it" % name

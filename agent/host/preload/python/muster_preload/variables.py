@@ -11,8 +11,8 @@ READ_BY_LIBRARIES = ("OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "GOTO_", "BLI
 # Modules that look through all variables for some of their own, none of which is of a worker.
 LOOK_FOR_THEIR_OWN = ("tqdm.utils",)
 
-# Modules by way of which others read variables.
-PASSED_OVER = ("os", "collections.abc", "posixpath")
+# Modules by way of which others read variables or make folders.
+PASSED_OVER = ("os", "collections.abc", "posixpath", "tempfile")
 
 # The second is its name until something imports importlib.
 IMPORT_SYSTEM = ("importlib._bootstrap", "_frozen_importlib")
