@@ -30,7 +30,6 @@
 #include "base/io/health.h"
 #include "base/proc/dead_hosts.h"
 #include "base/proc/shell_job.h"
-#include "base/proc/start_pages.h"
 #include "base/text/utf8.h"
 
 namespace muster::host {
@@ -127,7 +126,6 @@ class HostProcess {
       door_->Open();
     }
     ScheduleTick();
-    loop_.After(kStartIsOver, DropStartPages);
     loop_.Run();
     return end_;
   }

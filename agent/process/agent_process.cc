@@ -34,7 +34,6 @@
 #include "base/io/temporary_folder.h"
 #include "base/proc/dead_hosts.h"
 #include "base/proc/process_setup.h"
-#include "base/proc/start_pages.h"
 #include "base/text/tokens.h"
 #include "base/wire/ids.h"
 #include "base/wire/sidecar.h"
@@ -182,7 +181,6 @@ int AgentProcess::Run() {
   link_ = std::make_unique<FramedLink>(
       &loop_, start_.fd, [this](std::string_view payload) { OnHostMessage(payload); },
       [this](const std::string&) { driver_.Feed(&AgentCore::OnHostLinkClosed); });
-  loop_.After(kStartIsOver, DropStartPages);
   loop_.Run();
   return exit_code_.value_or(0);
 }

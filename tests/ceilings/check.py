@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import tomllib
 
@@ -46,8 +47,13 @@ def environment():
 
 
 def children(pid):
-    tasks = pathlib.Path(f"/proc/{pid}/task").glob("*/children")
-    return [int(child) for task in tasks for child in task.read_text().split()]
+    found = []
+    for task in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            found += map(int, task.read_text().split())
+        except OSError:
+            pass  # the thread has ended
+    return found
 
 
 def wait_for(what, condition):
@@ -87,20 +93,19 @@ def agent_of(host):
 
 
 def has_worker(host):
-    return any(b"sleep" in command_of(pid)[0:1][0] for pid in children(host) if command_of(pid))
+    return any(command_of(pid)[:1] == [b"sleep"] for pid in children(host))
 
 
 def memory_kib(muster):
     def pss(pid):
         return int(re.search(r"^Pss:\s+(\d+)", pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text(), re.M)[1])
 
-    with Job([muster, "run", "--no-python", "sleep", "1000"]) as host:
-        wait_for("the worker", lambda: has_worker(host))
-        both = (host, wait_for("the agent", lambda: agent_of(host)))
-        at_start = sum(map(pss, both))
-        wait_for("the pages of the start to be given back", lambda: sum(map(pss, both)) < 0.7 * at_start)
-        time.sleep(1)  # what runs on is mapped again
-        return sum(map(pss, both))
+    # A file of its own, so that no other job's processes share its pages.
+    with tempfile.TemporaryDirectory() as folder:
+        own = shutil.copy(muster, folder)
+        with Job([own, "run", "--no-python", "sleep", "1000"]) as host:
+            wait_for("the worker", lambda: has_worker(host))
+            return pss(host) + pss(wait_for("the agent", lambda: agent_of(host)))
 
 
 def plan_instructions(muster):
