@@ -124,7 +124,7 @@ container_tests() {
 # The integration tests whose files the last commit or the working tree has changed.
 changed_tests() {
   local -a names
-  mapfile -t names < <(git diff --name-only HEAD~1 -- tests/integration | sed -n 's,^tests/integration/\(test_.*\)\.py$,\1,p')
+  mapfile -t names < <({ git diff --diff-filter=d --name-only HEAD~1 -- tests/integration; git ls-files -o --exclude-standard -- tests/integration; } | sed -n 's,^tests/integration/\(test_.*\)\.py$,\1,p')
   [ ${#names[@]} -gt 0 ] || return 0
   python_tests integration "${names[@]/%/.}"
 }

@@ -108,6 +108,9 @@ class DocumentsTest(unittest.TestCase):
         for name, symbol in cited:
             there = [path for path in sources if str(path).endswith("/" + name)]
             self.assertTrue(any(symbol in path.read_text() for path in there), f"{name}: {symbol}")
+        text = "".join(path.read_text() for path in sources)
+        symbols = set(re.findall(r"`(?:\w+::)?([A-Z][a-z]+[A-Z]\w*)`", (ROOT / "docs/design.md").read_text()))
+        self.assertEqual([], sorted(symbol for symbol in symbols if symbol not in text))
 
     def test_the_program_of_each_unit_test_that_is_named_exists(self):
         programs = "".join(path.read_text() for path in (ROOT / "tests").rglob("CMakeLists.txt"))
