@@ -44,8 +44,6 @@ std::string NewSecret() {
   return secret;
 }
 
-Identity NewIdentity() { return IdentityFrom(NewSecret()); }
-
 Identity IdentityFrom(std::string_view secret) {
   const Key key = PrivateKey(secret);
   std::string public_key(kKeyBytes, '\0');

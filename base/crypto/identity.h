@@ -17,7 +17,6 @@ struct Identity {
 };
 
 std::string NewSecret();  // random
-Identity NewIdentity();
 // secret: an Identity's.
 Identity IdentityFrom(std::string_view secret);
 

@@ -74,7 +74,7 @@ void EndAfterTheLastRound(const Glance& glance, const Acting& acting, Effects* o
 // ---- rounds -------------------------------------------------------------------------------------------------
 
 void BeginGathering(const Glance& glance, const Acting& acting, Effects* out) {
-  const bool all = AllAreHere(glance.job);
+  const bool all = glance.all_are_here();
   Enter(State::kGathering, glance.now, all ? "all nodes are here" : "no node reported a round", acting.job, out);
 }
 

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/exit_codes.h"
 #include "base/wire/ids.h"
 #include "rendezvous/core/admission.h"
 #include "rendezvous/core/explain.h"

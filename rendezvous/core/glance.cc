@@ -9,9 +9,18 @@ const Members& Glance::members() const {
   return *members_;
 }
 
+const std::vector<Candidate>& Glance::ready_nodes() const {
+  if (!ready_nodes_) ready_nodes_ = ReadyCandidates(job);
+  return *ready_nodes_;
+}
+
 const std::vector<Candidate>& Glance::candidates() const {
-  if (!candidates_) candidates_ = WithoutExcluded(now, job, ReadyCandidates(job));
+  if (!candidates_) candidates_ = WithoutExcluded(now, job, ready_nodes());
   return *candidates_;
+}
+
+bool Glance::all_are_here() const {
+  return static_cast<int>(ready_nodes().size()) + job.CountCannotStart() >= job.options.max_nodes;
 }
 
 const Arriving& Glance::arriving() const {

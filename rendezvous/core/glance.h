@@ -22,9 +22,12 @@ class Glance {
   const BootTime now;
   const Job& job;
 
-  const Members& members() const;                    // of the greatest round
-  const std::vector<Candidate>& candidates() const;  // for the next round: WithoutExcluded
+  const Members& members() const;                     // of the greatest round
+  const std::vector<Candidate>& ready_nodes() const;  // ReadyCandidates
+  const std::vector<Candidate>& candidates() const;   // of these, for the next round: WithoutExcluded
   int ready() const { return static_cast<int>(candidates().size()); }
+  // All places, or MAX nodes, are ready, or cannot start their program.
+  bool all_are_here() const;
   const Arriving& arriving() const;
   const std::optional<StopReason>& why_stop() const;
   bool is_drained() const;              // RoundIsDrained
@@ -32,6 +35,7 @@ class Glance {
 
  private:
   mutable std::optional<Members> members_;
+  mutable std::optional<std::vector<Candidate>> ready_nodes_;
   mutable std::optional<std::vector<Candidate>> candidates_;
   mutable std::optional<Arriving> arriving_;
   mutable std::optional<std::optional<StopReason>> why_stop_;

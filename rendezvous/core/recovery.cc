@@ -6,7 +6,6 @@
 #include "base/wire/ids.h"
 #include "rendezvous/core/explain.h"
 #include "rendezvous/core/job.h"
-#include "rendezvous/core/next_round.h"
 
 namespace muster::rendezvous {
 namespace {
@@ -62,10 +61,6 @@ Members LookAtMembers(const Job& job) {
     if (const std::string ended = HowPrimaryEnded(job); !ended.empty()) members.broken = ended;
   }
   return members;
-}
-
-bool AllAreHere(const Job& job) {
-  return static_cast<int>(ReadyCandidates(job).size()) + job.CountCannotStart() >= job.options.max_nodes;
 }
 
 absl::Duration PatienceForAbsent(const Job& job, const Members& members) {

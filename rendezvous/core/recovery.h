@@ -22,9 +22,6 @@ struct Members {
 };
 Members LookAtMembers(const Job& job);
 
-// While no round is known: all places, or MAX nodes, are ready, or cannot start their program.
-bool AllAreHere(const Job& job);
-
 // For how long, since the last of them attached, the round waits for members that are away.
 absl::Duration PatienceForAbsent(const Job& job, const Members& members);
 BootTime AbsentAreAwaitedUntil(const Job& job, const Members& members);

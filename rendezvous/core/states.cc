@@ -57,7 +57,7 @@ bool NobodyJoined(const Glance& glance) {
 
 bool NoRoundCanBeHidden(const Glance& glance) {
   const Job& job = glance.job;
-  return !job.greatest.IsKnown() && !job.hosts.empty() && AllAreHere(job) &&
+  return !job.greatest.IsKnown() && !job.hosts.empty() && glance.all_are_here() &&
          !SparesMayHideARound(glance.now, job) && !PredecessorsRoundMayRun(glance.now, job);
 }
 

@@ -22,7 +22,7 @@ constexpr int kMaxSteps = 16;  // per event; the longest path is recovering -> d
 
 void NoteRecovering(const Glance& glance, Job* job) {
   job->why = job->greatest.IsKnown() ? WhyRecovering(*job, PatienceForAbsent(*job, glance.members()))
-                                     : WhyNoRoundYet(*job, static_cast<int>(ReadyCandidates(*job).size()));
+                                     : WhyNoRoundYet(*job, static_cast<int>(glance.ready_nodes().size()));
 }
 
 void NoteGathering(const Glance& glance, Job* job) {

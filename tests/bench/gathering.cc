@@ -123,7 +123,7 @@ class Job {
     answer_ = from[0];
     Read(&port_, sizeof(port_));
     nodes_.resize(static_cast<size_t>(agents));
-    for (Node& node : nodes_) node.host = NewIdentity();
+    for (Node& node : nodes_) node.host = IdentityFrom(NewSecret());
   }
   ~Job() {
     nodes_.clear();

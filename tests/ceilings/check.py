@@ -14,6 +14,10 @@ import time
 import tomllib
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from processes import children  # noqa: E402
+
 SOURCES = (".cc", ".h", ".py", ".proto")
 TESTS = (".cc", ".h", ".py", ".toml", ".sh", ".tsv")
 LIMIT_S = 60
@@ -44,16 +48,6 @@ def binary_bytes(muster):
 def environment():
     """Without the variables of a platform, or of a launcher around this test."""
     return {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), "LANG": "C.UTF-8"}
-
-
-def children(pid):
-    found = []
-    for task in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
-            found += map(int, task.read_text().split())
-        except OSError:
-            pass  # the thread has ended
-    return found
 
 
 def wait_for(what, condition):

@@ -66,11 +66,17 @@ std::string RoomOf(const std::string& folder) {
   return top == "base" || top == "cli" ? top : folder;
 }
 
-// Folder of the file and folder of the included file, with the place of the include.
-std::map<std::pair<std::string, std::string>, std::string> Arrows() {
-  std::map<std::pair<std::string, std::string>, std::string> arrows;
+// An include of ours: "FROM_FOLDER/from.cc" includes "TO_FOLDER/to.h".
+struct Include {
+  std::string from_folder, from;  // without its end
+  std::string to_folder, to;
+  std::string where;  // file, number and text of the line
+};
+
+std::vector<Include> Includes() {
+  std::vector<Include> includes;
   const fs::path root = MUSTER_SOURCE_DIR;
-  const std::regex include(R"re(#include "((?:base|rendezvous|agent|cli)(?:/[^/"]+)*)/[^/"]*\.h")re");
+  const std::regex include(R"re(#include "((?:base|rendezvous|agent|cli)(?:/[^/"]+)*)/([^/"]*)\.h")re");
   for (const char* top : {"base", "rendezvous", "agent", "cli"}) {
     for (const auto& entry : fs::recursive_directory_iterator(root / top)) {
       const fs::path& path = entry.path();
@@ -80,10 +86,20 @@ std::map<std::pair<std::string, std::string>, std::string> Arrows() {
       std::string line;
       for (int number = 1; std::getline(file, line); ++number) {
         std::smatch found;
-        if (!std::regex_search(line, found, include) || found[1] == folder) continue;
-        arrows.emplace(std::pair(folder, found[1]), path.string() + ":" + std::to_string(number) + ": " + line);
+        if (!std::regex_search(line, found, include)) continue;
+        includes.push_back({folder, path.stem().string(), found[1], found[2],
+                            path.string() + ":" + std::to_string(number) + ": " + line});
       }
     }
+  }
+  return includes;
+}
+
+// Folder of the file and folder of the included file, with the place of the include.
+std::map<std::pair<std::string, std::string>, std::string> Arrows() {
+  std::map<std::pair<std::string, std::string>, std::string> arrows;
+  for (const Include& one : Includes()) {
+    if (one.from_folder != one.to_folder) arrows.emplace(std::pair(one.from_folder, one.to_folder), one.where);
   }
   return arrows;
 }
@@ -132,23 +148,9 @@ void Descend(const std::string& module, const std::map<std::string, std::set<std
 }
 
 TEST(RoomsTest, NoModuleIncludesItsDependents) {
-  const fs::path root = MUSTER_SOURCE_DIR;
-  const std::regex include(R"re(#include "([^"]*)/([^"/]*)\.h")re");
   std::map<std::string, std::map<std::string, std::set<std::string>>> folders;
-  for (const char* top : {"base", "rendezvous", "agent", "cli"}) {
-    for (const auto& entry : fs::recursive_directory_iterator(root / top)) {
-      const fs::path& path = entry.path();
-      if (path.extension() != ".cc" && path.extension() != ".h") continue;
-      const std::string folder = fs::relative(path.parent_path(), root).string();
-      std::ifstream file(path);
-      std::string line;
-      while (std::getline(file, line)) {
-        std::smatch found;
-        const bool within =
-            std::regex_search(line, found, include) && found[1] == folder && found[2] != path.stem().string();
-        if (within) folders[folder][path.stem()].insert(found[2]);
-      }
-    }
+  for (const Include& one : Includes()) {
+    if (one.from_folder == one.to_folder && one.from != one.to) folders[one.from_folder][one.from].insert(one.to);
   }
   EXPECT_GT(folders.size(), 15u) << "no sources found: have the folders moved?";
   for (const auto& [folder, includes] : folders) {

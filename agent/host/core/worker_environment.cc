@@ -20,7 +20,7 @@ enum class Scope {
 // What becomes of an inherited value.
 enum class Inherited {
   kDropped,   // it is an outer launcher's or the platform's, and would be wrong even where this row has no value
-  kReplaced,  // by the row's value; kept if there is none
+  kReplaced,  // by the row's value; kept if the row has no value
   kKept,      // it is the user's choice, even if it is empty; the row's value is a default
 };
 

@@ -1,6 +1,6 @@
 // The agent's side towards the coordinator: when to connect, which directives to obey, and which statuses to send.
 //
-// It reads what the agent knows of its node and its host, and changes neither: AgentCore does. Pure, and not
+// This side reads the records of the node and of the host; only AgentCore changes them. Pure, and not
 // thread-safe: it lives on the agent's loop thread.
 #pragma once
 

@@ -74,7 +74,7 @@ std::optional<std::string> HostSide::Watch(BootTime now, absl::Duration counted,
   if (!node_.Leased()) return std::nullopt;
   watch_.CountSilence(counted);
   if (!watch_.IsSilentFor(node_.Lease() / 2)) return std::nullopt;
-  // It cannot be killed from here; the end of its lease ends it. A host that goes on takes the next agent.
+  // This agent cannot kill the host; the end of the lease does. A host that goes on takes the next agent.
   if (split) return "the main process of this node does not respond";
   Say(Severity::kWarning,
       absl::StrCat("the main process of this node has not responded for ", absl::FormatDuration(node_.Lease() / 2),

@@ -27,30 +27,30 @@ TEST(IdentityTest, SignsAsTheStandardSays) {
 
 TEST(IdentityTest, EachIsANewOne) {
   std::set<std::string> ids;
-  for (int i = 0; i < 10; ++i) ids.insert(NewIdentity().id);
+  for (int i = 0; i < 10; ++i) ids.insert(IdentityFrom(NewSecret()).id);
   EXPECT_EQ(ids.size(), 10u);
 }
 
 TEST(IdentityTest, TheIdBelongsToThePublicKey) {
-  const Identity identity = NewIdentity();
+  const Identity identity = IdentityFrom(NewSecret());
   EXPECT_EQ(identity.id, IdOf(identity.public_key));
   EXPECT_EQ(identity.id.size(), 32u);
   EXPECT_EQ(IdentityFrom(identity.secret).id, identity.id);
-  EXPECT_NE(identity.id, IdOf(NewIdentity().public_key));
+  EXPECT_NE(identity.id, IdOf(IdentityFrom(NewSecret()).public_key));
 }
 
 TEST(IdentityTest, NeitherAnotherMessageNorAnotherKeyNorAChangedSignatureHolds) {
-  const Identity identity = NewIdentity();
+  const Identity identity = IdentityFrom(NewSecret());
   std::string signature = Sign(identity, "one");
   EXPECT_TRUE(IsSignedBy(identity.public_key, "one", signature));
   EXPECT_FALSE(IsSignedBy(identity.public_key, "two", signature));
-  EXPECT_FALSE(IsSignedBy(NewIdentity().public_key, "one", signature));
+  EXPECT_FALSE(IsSignedBy(IdentityFrom(NewSecret()).public_key, "one", signature));
   signature[0] = static_cast<char>(signature[0] ^ 1);
   EXPECT_FALSE(IsSignedBy(identity.public_key, "one", signature));
 }
 
 TEST(IdentityTest, WhatIsNoKeyAndNoSignatureHoldsForNothing) {
-  const Identity identity = NewIdentity();
+  const Identity identity = IdentityFrom(NewSecret());
   const std::string signature = Sign(identity, "one");
   EXPECT_FALSE(IsSignedBy("", "one", signature));
   EXPECT_FALSE(IsSignedBy(std::string(32, '\xff'), "one", signature));

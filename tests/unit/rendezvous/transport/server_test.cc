@@ -154,7 +154,7 @@ TEST_F(ServerTest, AnAgentThatSendsStatusesWithoutEndIsTurnedAway) {
   options.statuses = Allowance(10, 0);
   const auto server = Serve(options);
   attendees_.on_opened = [&](StreamId stream) { server->Admit(stream); };
-  const Identity host = NewIdentity();
+  const Identity host = IdentityFrom(NewSecret());
   for (size_t connection = 0, before = 0; connection < 2; ++connection, before = 10) {
     Client client(&loop_, "127.0.0.1", server->port(), "", absl::Seconds(5), false, host);
     client.session->Connect();

@@ -19,7 +19,7 @@ v1::AgentStatus First(const Identity& host, std::string_view binding = kBinding)
 }
 
 TEST(SpeakerTest, TheHostThatProvesItselfIsHeard) {
-  const Identity host = NewIdentity();
+  const Identity host = IdentityFrom(NewSecret());
   Speaker speaker;
   EXPECT_TRUE(speaker.Hear(First(host), kBinding).ok());
   v1::AgentStatus later = First(host);
@@ -28,7 +28,7 @@ TEST(SpeakerTest, TheHostThatProvesItselfIsHeard) {
 }
 
 TEST(SpeakerTest, AnIdWithoutItsKeyIsRefused) {
-  const Identity host = NewIdentity(), impostor = NewIdentity();
+  const Identity host = IdentityFrom(NewSecret()), impostor = IdentityFrom(NewSecret());
   v1::AgentStatus bare = First(host);
   bare.clear_proof();
   EXPECT_TRUE(absl::IsUnauthenticated(Speaker().Hear(bare, kBinding)));
@@ -43,7 +43,7 @@ TEST(SpeakerTest, AnIdWithoutItsKeyIsRefused) {
 }
 
 TEST(SpeakerTest, AProofOfAnotherConnectionOrRunIsWorthNothing) {
-  const Identity host = NewIdentity();
+  const Identity host = IdentityFrom(NewSecret());
   EXPECT_TRUE(absl::IsUnauthenticated(Speaker().Hear(First(host, "of another one"), kBinding)));
   v1::AgentStatus other_run = First(host);
   other_run.set_run_id("another");
@@ -52,8 +52,8 @@ TEST(SpeakerTest, AProofOfAnotherConnectionOrRunIsWorthNothing) {
 
 TEST(SpeakerTest, AStreamIsOneHosts) {
   Speaker speaker;
-  ASSERT_TRUE(speaker.Hear(First(NewIdentity()), kBinding).ok());
-  EXPECT_TRUE(absl::IsInvalidArgument(speaker.Hear(First(NewIdentity()), kBinding)));
+  ASSERT_TRUE(speaker.Hear(First(IdentityFrom(NewSecret())), kBinding).ok());
+  EXPECT_TRUE(absl::IsInvalidArgument(speaker.Hear(First(IdentityFrom(NewSecret())), kBinding)));
 }
 
 TEST(SpeakerTest, WhoNamesNoHostNeedsNoProof) {
@@ -75,14 +75,14 @@ class ImpostorTest : public WireTest, public testing::WithParamInterface<const c
 
 TEST_P(ImpostorTest, NobodySpeaksForAHostOfAnotherConnection) {
   auto server = ServeWith(GetParam());
-  const Identity host = NewIdentity();
+  const Identity host = IdentityFrom(NewSecret());
   Client honest(&loop_, "127.0.0.1", server->port(), GetParam(), kPatience, false, host);
   honest.session->Connect();
   ASSERT_TRUE(Until([&] { return honest.connected == 1; })) << honest.why;
   honest.session->Send(StatusOf(host.id));
   ASSERT_TRUE(Until([&] { return attendees_.statuses.size() == 1; }));
 
-  Client impostor(&loop_, "127.0.0.1", server->port(), GetParam(), kPatience, false, NewIdentity());
+  Client impostor(&loop_, "127.0.0.1", server->port(), GetParam(), kPatience, false, IdentityFrom(NewSecret()));
   impostor.session->Connect();
   ASSERT_TRUE(Until([&] { return impostor.connected == 1; })) << impostor.why;
   impostor.session->Send(StatusOf(host.id, 2));
@@ -95,13 +95,13 @@ TEST_P(ImpostorTest, NobodySpeaksForAHostOfAnotherConnection) {
 
 TEST_P(ImpostorTest, AStreamThatNamesASecondHostIsClosed) {
   auto server = ServeWith(GetParam());
-  const Identity host = NewIdentity();
+  const Identity host = IdentityFrom(NewSecret());
   Client client(&loop_, "127.0.0.1", server->port(), GetParam(), kPatience, false, host);
   client.session->Connect();
   ASSERT_TRUE(Until([&] { return client.connected == 1; })) << client.why;
   client.session->Send(StatusOf(host.id));
   ASSERT_TRUE(Until([&] { return attendees_.statuses.size() == 1; }));
-  client.session->Send(StatusOf(NewIdentity().id));
+  client.session->Send(StatusOf(IdentityFrom(NewSecret()).id));
   ASSERT_TRUE(Until([&] { return client.disconnected == 1; }));
   EXPECT_EQ(attendees_.statuses.size(), 1u);
   EXPECT_EQ(attendees_.closed.size(), 1u) << "the coordinator hears that the first host's stream has ended";
