@@ -101,7 +101,7 @@ void Invariants::OnDirectiveSent(const CoordinatorHome& home, const HostProcess&
 }
 
 void Invariants::CheckRefusal(const CoordinatorHome& home, const HostProcess& to, const v1::Refused& refused) {
-  if (MayBeRefused(to) && refused.exit_code() == kExitNotFound) return;
+  if (MayBeRefused(home, to) && refused.exit_code() == kExitNotFound) return;
   const BootTime concluded = home.core.job().concluded_at;
   const bool is_over = concluded != absl::InfiniteFuture();
   // The time of the way makes a node look younger than it is, if the connection was quicker.
@@ -141,9 +141,11 @@ void Invariants::BeginAgain() {
 }
 
 // Allowed refusals of nodes that cannot start. The primary, which the others need, may be refused only if they can
-// do nothing without its own node.
-bool Invariants::MayBeRefused(const HostProcess& host) const {
-  const bool serves = host.place == 0 && !scenario_.job.coordinator_alone;
+// do nothing without its own node. A primary whose main process has died is needed no more once its replacement
+// serves: that may refuse the agent which has outlived it.
+bool Invariants::MayBeRefused(const CoordinatorHome& home, const HostProcess& host) const {
+  const bool is_primary = host.place == 0 && !scenario_.job.coordinator_alone;
+  const bool serves = is_primary && (host.alive || home.host == &host);
   const bool needed = scenario_.job.min_nodes == scenario_.job.max_nodes && scenario_.job.places != Places::kNone;
   return host.options.config.has_cannot_start() && (!serves || needed);
 }

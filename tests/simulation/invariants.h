@@ -148,7 +148,7 @@ class Invariants {
   bool TwoHaveTheNumberOf(const RoundKey& round) const;
   void BeginAgain();
   void RunAgain(const std::set<std::string>& know);  // who knows the verdict that no longer counts
-  bool MayBeRefused(const HostProcess& host) const;
+  bool MayBeRefused(const CoordinatorHome& home, const HostProcess& host) const;
   void CheckCannotStart(const CoordinatorHome& home);
   void CheckSuccess(const std::string& where);
   void CheckExitWithoutVerdict(const HostProcess& host, const host::Finish& finish, const std::string& who);

@@ -627,6 +627,21 @@ TEST_F(InvariantsTest, RefusingTheNeededPrimaryIsReported) {
   ExpectReport("invariant 5: a was refused: no program");
 }
 
+TEST_F(InvariantsTest, TheAgentOfADeadPrimaryMayBeRefusedByTheNextPrimaryAlone) {
+  scenario_.job.min_nodes = 1;
+  a_.host.options.config.mutable_cannot_start();
+  a_.host.alive = false;
+  Node next("next", 0);
+  const CoordinatorHome home(&next.agent, &next.host, rendezvous::CoordinatorOptions{}, BootTime{}, 0);
+  v1::Directive directive;
+  directive.mutable_refused()->set_exit_code(127);
+  directive.mutable_refused()->set_reason("no program");
+  Send(home, a_, directive);
+  ExpectLawful();
+  Send(*home_, a_, directive);
+  ExpectReport("invariant 5: a was refused: no program");
+}
+
 TEST_F(InvariantsTest, AnUnansweredStrangerIsReported) {
   invariants_.OnStranger(*home_, home_->core.state(), 7, {});
   ExpectReport("invariant 5: coordinator 0 answers a stranger 0 times");
