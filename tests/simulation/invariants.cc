@@ -110,7 +110,8 @@ void Invariants::CheckRefusal(const CoordinatorHome& home, const HostProcess& to
   const bool came_after = is_over && to.born + way >= home.owner->machine->TimeOfBoot(concluded);
   const bool knows_the_end = to.memory.has_verdict();  // the primary's new agent may not know yet that it does
   if (refused.later() && scenario_.job.run_id_may_repeat && (came_after || knows_the_end)) return;
-  if (refused.reason() == rendezvous::kRunsStill && MayGoOnWithoutANode()) return BeginAgain();
+  if (refused.reason() == rendezvous::kRunsStill && (MayGoOnWithoutANode() || OnlyItsAgentKnows(to)))
+    return BeginAgain();
   Fail(5, absl::StrCat(to.id(), " was refused: ", refused.reason()));
 }
 
@@ -130,6 +131,12 @@ void Invariants::CheckIsOfThisJob(const CoordinatorHome& home, const HostProcess
 bool Invariants::MayGoOnWithoutANode() const {
   const JobShape& job = scenario_.job;
   return job.min_nodes < job.max_nodes || job.nodes > job.max_nodes || job.nodes == 1;
+}
+
+// Exempt: every main process that knew of the success was killed by a fault and has been replaced. The agent that
+// has outlived one comes with its report after the new ones have begun the job again.
+bool Invariants::OnlyItsAgentKnows(const HostProcess& host) const {
+  return !host.alive && !cluster_->VerdictIsKnown();
 }
 
 void Invariants::BeginAgain() {

@@ -145,6 +145,7 @@ class Invariants {
   void CheckRefusal(const CoordinatorHome& home, const HostProcess& to, const v1::Refused& refused);
   void CheckIsOfThisJob(const CoordinatorHome& home, const HostProcess& to);
   bool MayGoOnWithoutANode() const;
+  bool OnlyItsAgentKnows(const HostProcess& host) const;
   bool TwoHaveTheNumberOf(const RoundKey& round) const;
   void BeginAgain();
   void RunAgain(const std::set<std::string>& know);  // who knows the verdict that no longer counts

@@ -7,7 +7,9 @@
 #include <csignal>
 #include <memory>
 
+#include "absl/strings/str_cat.h"
 #include "base/wire/ranges.h"
+#include "rendezvous/core/admission.h"
 #include "tests/simulation/cluster.h"
 
 namespace muster::simulation {
@@ -566,6 +568,26 @@ TEST_F(InvariantsTest, ARefusalIsReported) {
   directive.mutable_refused()->set_reason("run id");
   Send(*home_, b_, directive);
   ExpectReport("invariant 5: b was refused: run id");
+}
+
+TEST_F(InvariantsTest, ASuccessThatOnlyTheAgentsOfDeadHostsKnowMayBeRefused) {
+  HostProcess* const other = cluster_.NewHost(Named("other"));
+  *other->memory.mutable_verdict() = VerdictOf(0, "muster");
+  other->alive = b_.host.alive = false;
+  v1::Directive directive;
+  directive.mutable_refused()->set_reason(rendezvous::kRunsStill);
+  Send(*home_, b_, directive);
+  ExpectLawful();
+  other->alive = true;
+  Send(*home_, b_, directive);
+  ExpectReport(absl::StrCat("invariant 5: b was refused: ", rendezvous::kRunsStill));
+}
+
+TEST_F(InvariantsTest, ASuccessThatALivingHostReportsMayNotBeRefused) {
+  v1::Directive directive;
+  directive.mutable_refused()->set_reason(rendezvous::kRunsStill);
+  Send(*home_, b_, directive);
+  ExpectReport(absl::StrCat("invariant 5: b was refused: ", rendezvous::kRunsStill));
 }
 
 TEST_F(InvariantsTest, OnlyANodeThatCannotStartIsRefused) {
