@@ -145,6 +145,15 @@ bool Policies::IsHeldBack(const CoordinatorHome& home, const HostProcess& host) 
   return true;
 }
 
+// Where all nodes give rank 0 as a hint, a new one stands by for that place until the coordinator has found out
+// that its holder is alive, and gives the new one another rank. A round that starts before cannot count on it.
+// CheckGrowth and CheckGathering see to it that no node stands by for ever.
+bool Policies::AwaitsItsRank(const CoordinatorHome& home, const HostProcess& host) const {
+  const rendezvous::Hosts& hosts = home.core.job().hosts;
+  const rendezvous::Host* known = hosts.Find(host.id());
+  return known != nullptr && known->status.place_is_hint() && !hosts.HoldsPlace(*known);
+}
+
 // Only a node that was in two rounds at least, and not for longer than the limit.
 void Policies::CheckHeldBack(const CoordinatorHome& home, const rendezvous::Host& known) {
   const std::string node = rendezvous::NodeFor(known, home.core.job().gathering.first_round);
@@ -371,7 +380,7 @@ void Policies::CheckExcluded(const CoordinatorHome& home, const RoundRecord& rou
     if (round.excluded.count(id) > 0) taken = id;
     sound += round.excluded.count(id) > 0 ? 0 : 1;
   }
-  sound += static_cast<int>(Newcomers(home, round).size());
+  for (const HostProcess* host : Newcomers(home, round)) sound += AwaitsItsRank(home, *host) ? 0 : 1;
   if (!taken.empty() && RoundSize(sound) >= scenario_.job.min_nodes) {
     return Fail(7, absl::StrCat("round ", round.name, ": ", taken, " is set aside, but takes part, and ", sound,
                                 " others suffice"));

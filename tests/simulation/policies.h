@@ -80,6 +80,7 @@ class Policies {
   bool IsCandidate(const CoordinatorHome& home, const HostProcess& host) const;
   std::vector<const HostProcess*> Newcomers(const CoordinatorHome& home, const RoundRecord& round) const;
   bool IsHeldBack(const CoordinatorHome& home, const HostProcess& host) const;
+  bool AwaitsItsRank(const CoordinatorHome& home, const HostProcess& host) const;
   void CheckHeldBack(const CoordinatorHome& home, const rendezvous::Host& known);
   int RoundSize(int ready) const;
   void Fail(int number, const std::string& what);
