@@ -116,8 +116,10 @@ void DrawAimed(Prng& prng, Scenario& s) {
       s.workers.run_time = prng.Skewed(200 * kMillisecond, 3 * kSecond);
       s.workers.fails_percent = static_cast<int>(prng.Between(10, 60));
       // Among many nodes some answer is always slow: a lease shorter than the slowest answer lets no round live.
+      // With a mean delay of a tenth of the lease, even 4 to 8 nodes may need more than a hundred rounds until one
+      // lives for as long as its workers run.
       s.network.delay = std::min(prng.Skewed(5 * kMillisecond, 200 * kMillisecond),
-                                 s.limits.lease / (s.job.nodes > 8 ? 40 : 10));
+                                 s.limits.lease / (s.job.nodes > 8 ? 40 : 20));
       s.workers.exec_delay = prng.Skewed(500, 20 * kMillisecond);
       Weight(s, Fault::kWorkerFails) = 3;
       Weight(s, Fault::kKillAgent) = 1;
