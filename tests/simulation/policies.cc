@@ -434,11 +434,15 @@ Micros Policies::FirstHeard(const CoordinatorHome& home, const RoundRecord& roun
   return first;
 }
 
-// A round that was stopped because a worker failed, and lost no node, costs a restart.
+// A round that was stopped because a worker failed, and lost no node, costs a restart. The loss of a node in a
+// crash loop costs nothing: that node is held back from the next round.
 void Policies::CheckCharged(const RoundRecord& before, const RoundRecord& round) {
   if (!Clean(before) || !absl::StartsWith(before.stopped_for, "rank ")) return;
   const bool lost_one = round.told.loss_ages_ms_size() != before.told.loss_ages_ms_size();
-  if (lost_one || round.told.failures() != before.told.failures()) return;
+  const bool one_is_held_back = std::any_of(before.members.begin(), before.members.end(), [&](const auto& member) {
+    return round.members.count(member.first) == 0 && round.excluded.count(member.first) == 0;
+  });
+  if (lost_one || one_is_held_back || round.told.failures() != before.told.failures()) return;
   Fail(7, absl::StrCat("round ", before.name, " was stopped for a failure (", before.stopped_for, "), but round ",
                        round.name, " counts no failure more"));
 }
