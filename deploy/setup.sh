@@ -19,7 +19,7 @@ build_packages=(
   libgtest-dev libgmock-dev librapidcheck-dev python3
 )
 test_packages=(libmimalloc-dev clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 spin gcc libc6-dev iproute2 procps
-  util-linux openssl valgrind
+  util-linux openssl valgrind groff-base
   slurmctld slurmd slurm-client openmpi-bin)  # launchers that muster is tested with: 10 MB
 venv_packages=(python3-venv python3-pip)
 

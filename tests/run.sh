@@ -41,8 +41,8 @@ if [ "$form" = short ]; then
   export MUSTER_CHAOS_SECONDS=${MUSTER_CHAOS_SECONDS:-40} MUSTER_CHAOS_NODES=${MUSTER_CHAOS_NODES:-3}
   export MUSTER_CHAOS_SEED=${MUSTER_CHAOS_SEED:-1}
 fi
-# Of deploy/, what needs no download and no job.
-readonly SHORT_DEPLOY=(ShippedFilesTest)
+# Of deploy/, what needs no download and no platform.
+readonly SHORT_DEPLOY=(ShippedFilesTest PackageTest)
 # The torch tests of the short form: trainings that survive the loss of a worker, an agent and the primary.
 readonly SHORT_TORCH=(test_all_reduce test_tqdm StandardLibraryTest test_a_killed_worker
   test_a_killed_primary_host test_killed_agents)

@@ -148,8 +148,8 @@ inline constexpr Subcommand kSubcommands[] = {
      .kind = CommandKind::kShows,
      .run = VersionCommand,
      .help = MainHelp,
-     .usage = "",
-     .summary = "Print the version."},
+     .usage = "[--json]",
+     .summary = "Print the version; with --json, also the protocol, the compiler and the libraries."},
     {.name = "help", .kind = CommandKind::kShows, .run = HelpCommand, .help = MainHelp},
     {.name = kLocalNodeCommand, .kind = CommandKind::kInternal, .run = LocalNodeCommand, .help = MainHelp},
 };

@@ -64,10 +64,43 @@ std::string Choices(std::string_view value) {
   return words;
 }
 
+// The first sentence of a help text, in single quotes for fish.
+std::string FishText(std::string_view text) {
+  const size_t end = text.find(". ");
+  std::string sentence(text.substr(0, end));
+  if (sentence.ends_with('.')) sentence.pop_back();
+  return absl::StrCat("'", absl::StrReplaceAll(sentence, {{"\\", "\\\\"}, {"'", "\\'"}}), "'");
+}
+
+// One line for an option, for the programs and the condition in `whose`.
+std::string FishOption(std::string_view whose, const OptionSpec& spec) {
+  std::string line = absl::StrCat("complete ", AsAbsl(whose), " -l ", AsAbsl(spec.name));
+  if (spec.shorthand != 0) absl::StrAppend(&line, " -s ", std::string(1, spec.shorthand));
+  const std::string words = Choices(spec.value);
+  if (!words.empty()) absl::StrAppend(&line, " -a '", words, "'");
+  const bool has_value = !spec.is_switch() && !spec.value_is_optional();
+  return absl::StrCat(line, has_value ? " -r" : "", " -d ", FishText(spec.help), "\n");
+}
+
+std::string FishScript() {
+  std::string script = "# muster's options. fish: muster run --print-completion fish | source\n";
+  for (const Subcommand& command : kSubcommands) {
+    if (command.kind == CommandKind::kInternal) continue;
+    absl::StrAppend(&script, "complete -c muster -n __fish_use_subcommand -a ", command.name, " -d ",
+                    FishText(command.summary == nullptr ? "" : command.summary), "\n");
+    if (command.options == nullptr) continue;
+    const std::string whose = absl::StrCat("-c muster -n '__fish_seen_subcommand_from ", command.name, "'");
+    for (const OptionSpec& spec : command.options()) script += FishOption(whose, spec);
+  }
+  for (const OptionSpec& spec : RunOptions()) script += FishOption("-c torchrun", spec);
+  return script;
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> CompletionScript(const std::string& shell) {
   RETURN_IF_ERROR(ParseShell(shell).status());
+  if (shell == "fish") return FishScript();
   // An option that several commands have takes the same values in each.
   std::set<std::string_view> seen;
   std::vector<std::string> options, values, choices;

@@ -7,8 +7,8 @@
 
 namespace muster::cli {
 
-// The script for `bash` or `zsh`, made from the tables of subcommands and options; it completes muster, torchrun
-// and file names. zsh uses the one for bash. InvalidArgument: another shell.
+// The script for `bash`, `zsh` or `fish`, made from the tables of subcommands and options; it completes muster,
+// torchrun and file names. zsh uses the one for bash. InvalidArgument: another shell.
 absl::StatusOr<std::string> CompletionScript(const std::string& shell);
 
 }  // namespace muster::cli

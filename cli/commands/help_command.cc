@@ -31,7 +31,7 @@ Usage: muster COMMAND ...
   out += R"text(
 "muster COMMAND --help" shows the options of a command. A link to muster named
 torchrun or deepspeed takes the options of that program. To complete options in
-the shell: eval "$(muster run --print-completion bash)", or zsh.
+the shell: eval "$(muster run --print-completion bash)", zsh or fish.
 
 Exit codes:
   0          every worker exited 0

@@ -365,7 +365,7 @@ const std::vector<OptionSpec>& RunOptions() {
        "node whose worker failed first; the others print two lines that name the cause and where the report is. "
        "Default: concerned.",
        Into(&OutputSettings::report_on_all, OneOf("all", "concerned"))},
-      {"print-completion", "bash|zsh", kOutput, kPet | kNoVariable,
+      {"print-completion", "bash|zsh|fish", kOutput, kPet | kNoVariable,
        "Print a script that lets the shell complete these options.", Checked(ParseShell)},
       {"virtual-local-rank", "", kWorkers, kPet,
        "Set LOCAL_RANK to 0 in every worker, and CUDA_VISIBLE_DEVICES to its one device.",

@@ -327,8 +327,8 @@ absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ParseRendezvous
 }
 
 absl::StatusOr<std::string> ParseShell(std::string_view text) {
-  if (text == "bash" || text == "zsh") return std::string(text);
-  return absl::InvalidArgumentError("expected bash or zsh");
+  if (text == "bash" || text == "zsh" || text == "fish") return std::string(text);
+  return absl::InvalidArgumentError("expected bash, zsh or fish");
 }
 
 std::string ShowValue(const std::string& value) { return value; }

@@ -145,7 +145,7 @@ absl::StatusOr<ModuleNames> ParseModuleNames(std::string_view text);  // "torch,
 // torchrun's "key=value,key=value".
 absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ParseRendezvousConf(std::string_view text);
 
-absl::StatusOr<std::string> ParseShell(std::string_view text);  // for --print-completion: "bash", "zsh"
+absl::StatusOr<std::string> ParseShell(std::string_view text);  // for --print-completion: "bash", "zsh", "fish"
 
 // A value as `muster env` shows it.
 std::string ShowValue(const std::string& value);

@@ -96,7 +96,7 @@ WRONG = {
     "report-on": ("primary", "none"),
     "log-streams": ("stdout", "2"),
     "report": NONE,
-    "print-completion": ("fish",),
+    "print-completion": ("tcsh",),
     "numa-binding": ("moon",),
     "rdzv-backend": ("zookeeper",),
     "rdzv-conf": ("join_timeout", "=5", "join_timeout=soon", "timeout=0", "last_call_timeout=-1", "is_host=perhaps"),

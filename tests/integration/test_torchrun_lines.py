@@ -107,10 +107,11 @@ class TorchrunLines(unittest.TestCase):
         self.assertEqual(["0 of 1", "0 of 1"], node.out().splitlines())
 
     def test_the_completion_script_is_printed(self):
-        for shell in ("bash", "zsh"):
+        completing = "complete -o filenames -F _muster muster torchrun"
+        for shell, expected in (("bash", completing), ("zsh", completing), ("fish", "complete -c torchrun -l nnodes -r")):
             done = subprocess.run([str(cluster.BINARY), "run", f"--print-completion={shell}", "no-such.py"],
                                   capture_output=True, text=True, timeout=cluster.LIMIT_S, check=True)
-            self.assertIn("complete -o filenames -F _muster muster torchrun", done.stdout)
+            self.assertIn(expected, done.stdout)
             self.assertEqual("", done.stderr)
 
     def test_ranks_of_a_restart_are_those_before(self):

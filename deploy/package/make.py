@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""Makes the release files of one architecture from a build folder: a wheel, a tar.gz, a .deb, and their SHA256SUMS.
+
+The same commit and the same packages of the system give the same bytes."""
+import argparse
+import hashlib
+import pathlib
+import re
+import subprocess
+
+import archives
+import contents
+import manual
+import wheel
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SHELLS = ("bash", "zsh", "fish")
+
+
+def commit_time():
+    return int(contents.output("git", "-C", str(ROOT), "log", "-1", "--format=%ct"))
+
+
+def release_of(build, architecture):
+    program = build / "bin/muster"
+
+    def said(*words):
+        return contents.output(str(program), *words)
+    version = re.fullmatch(r"muster (\S+) \(.*\)\n", said("version"))[1]
+    commands = re.findall(r"^  muster (\w+)", said("--help"), re.MULTILINE)
+    made_at = commit_time()
+    parts = contents.components(build)
+    licences = {"LICENSE": (ROOT / "LICENSE").read_text(encoding="utf-8")}
+    licences.update({f"{part.name}.txt": part.copyright for part in parts})
+    return contents.Release(
+        version=version, architecture=architecture, made_at=made_at, program=program.read_bytes(),
+        readme=(ROOT / "README.md").read_text(encoding="utf-8"), licences=licences,
+        sbom=contents.bill_of_materials(version, architecture, parts),
+        manual=manual.page(version, made_at, said("--help"), {name: said(name, "--help") for name in commands}),
+        completions={shell: said("run", "--print-completion", shell) for shell in SHELLS})
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", type=pathlib.Path, required=True, help="build folder with bin/muster")
+    parser.add_argument("--arch", choices=contents.ARCHITECTURES, required=True)
+    parser.add_argument("--out", type=pathlib.Path, required=True)
+    arguments = parser.parse_args()
+    release = release_of(arguments.build, arguments.arch)
+    made = {wheel.file_name(release): wheel.make(release), archives.tarball_name(release): archives.tarball(release),
+            archives.deb_name(release): archives.deb(release)}
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    for name, data in made.items():
+        (arguments.out / name).write_bytes(data)
+    sums = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in arguments.out.iterdir()
+            if file.name.startswith(("muster-", "muster_"))}
+    (arguments.out / "SHA256SUMS").write_text("".join(f"{digest}  {name}\n" for name, digest in sorted(sums.items())))
+    for name in made:
+        print(arguments.out / name)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except subprocess.CalledProcessError as error:
+        raise SystemExit(f"make.py: {' '.join(error.cmd[:4])} ...: exit code {error.returncode}: {error.stderr[-2000:]}")
