@@ -40,6 +40,7 @@ def tarball_name(release):
 def tarball(release):
     top = f"muster-{release.version}-{release.architecture}-unknown-linux"
     files = {f"{top}/muster": (release.program, 0o755), f"{top}/README.md": (release.readme.encode(), 0o644),
+             f"{top}/example.py": (release.example.encode(), 0o644),
              f"{top}/muster.1": (release.manual, 0o644), f"{top}/muster.cyclonedx.json": (release.sbom, 0o644)}
     for shell, script in release.completions.items():
         files[f"{top}/completions/muster.{shell}"] = (script.encode(), 0o644)

@@ -20,6 +20,7 @@ class Release:
     made_at: int          # seconds since 1970: the time of the commit, which all files in the archives bear
     program: bytes
     readme: str
+    example: str          # a training that needs nothing but Python
     licences: dict        # name of a file -> text: ours, and those of all that is linked in
     sbom: bytes           # CycloneDX, JSON
     manual: bytes         # muster.1
@@ -47,7 +48,13 @@ def output(*command, **options):
     return subprocess.run(command, check=True, capture_output=True, text=True, **options).stdout
 
 
-def linked_files(build):
+def cache_entry(build, name):
+    """A value of the build's configuration; empty: it has none."""
+    found = re.search(rf"^{name}:\w+=(.*)$", (build / "CMakeCache.txt").read_text(encoding="utf-8"), re.MULTILINE)
+    return found[1] if found else ""
+
+
+def linked_files(build, sysroot):
     """The archives and headers outside the tree of which the program in this build folder consists."""
     def words(target, ending):
         return re.findall(rf"(?<!\S)\S+\.{ending}(?!\S)", output("ninja", "-C", str(build), "-t", "commands", "-s", target))
@@ -59,22 +66,35 @@ def linked_files(build):
     for line in output("ninja", "-C", str(build), "-t", "deps").splitlines():
         if not line.startswith(" "):
             wanted = line.split(":")[0] in objects
-        elif wanted and line.strip().startswith("/usr/"):
+        elif wanted and line.strip().startswith(("/usr/", f"{sysroot}/usr/")):
             headers.add(line.strip())
-    runtime = {output("g++", f"-print-file-name={name}").strip() for name in ("libstdc++.a", "libgcc.a", "libc.a")}
+    runtime = {output(cache_entry(build, "CMAKE_CXX_COMPILER"), f"-print-file-name={name}").strip()
+               for name in ("libstdc++.a", "libgcc.a", "libc.a")}
     return {str(pathlib.Path(file).resolve()) for file in (archives - ours) | headers | runtime}
 
 
-def components(build):
-    owners = output("dpkg", "-S", *sorted(linked_files(build)))
+def components_among(files, root):
+    """The source packages of these files, in the system whose root this is."""
+    database = ["dpkg-query", f"--admindir={root}/var/lib/dpkg"]
+    owners = output(*database, "-S", *sorted("/" + str(pathlib.Path(file).relative_to(root)) for file in files))
     packages = {name.strip() for line in owners.splitlines() if ": " in line
                 for name in line.split(": ")[0].split(",") if not line.startswith("diversion")}
-    listed = output("dpkg-query", "-W", "-f", "${source:Package}\t${source:Version}\t${Package}\n", *sorted(packages))
+    listed = output(*database, "-W", "-f", "${source:Package}\t${source:Version}\t${Package}\n", *sorted(packages))
     found = {}
     for line in sorted(listed.splitlines()):
         source, version, package = line.split("\t")
-        text = pathlib.Path("/usr/share/doc", package, "copyright").read_text(encoding="utf-8")
+        text = pathlib.Path(root, "usr/share/doc", package, "copyright").read_text(encoding="utf-8")
         found.setdefault(source, Component(source, version, text))
+    return found
+
+
+def components(build):
+    sysroot = cache_entry(build, "MUSTER_SYSROOT")
+    files = linked_files(build, sysroot)
+    unpacked = {file for file in files if sysroot and file.startswith(sysroot + "/")}
+    found = components_among(files - unpacked, "/")
+    if unpacked:
+        found |= components_among(unpacked, sysroot)
     return [found[name] for name in sorted(found)]
 
 

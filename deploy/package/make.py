@@ -23,9 +23,10 @@ def commit_time():
 
 def release_of(build, architecture):
     program = build / "bin/muster"
+    emulator = contents.cache_entry(build, "CMAKE_CROSSCOMPILING_EMULATOR")
 
     def said(*words):
-        return contents.output(str(program), *words)
+        return contents.output(*([emulator] if emulator else []), str(program), *words)
     version = re.fullmatch(r"muster (\S+) \(.*\)\n", said("version"))[1]
     commands = re.findall(r"^  muster (\w+)", said("--help"), re.MULTILINE)
     made_at = commit_time()
@@ -34,7 +35,8 @@ def release_of(build, architecture):
     licences.update({f"{part.name}.txt": part.copyright for part in parts})
     return contents.Release(
         version=version, architecture=architecture, made_at=made_at, program=program.read_bytes(),
-        readme=(ROOT / "README.md").read_text(encoding="utf-8"), licences=licences,
+        readme=(ROOT / "README.md").read_text(encoding="utf-8"),
+        example=(ROOT / "deploy/examples/train_stdlib.py").read_text(encoding="utf-8"), licences=licences,
         sbom=contents.bill_of_materials(version, architecture, parts),
         manual=manual.page(version, made_at, said("--help"), {name: said(name, "--help") for name in commands}),
         completions={shell: said("run", "--print-completion", shell) for shell in SHELLS})

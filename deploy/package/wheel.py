@@ -63,6 +63,7 @@ def contents(release):
         f"{stem}.data/scripts/muster": (release.program, 0o755),
         "muster/__init__.py": (b'"""muster, as a package: python -m muster."""\n', 0o644),
         "muster/__main__.py": (MAIN.encode(), 0o644),
+        "muster/example.py": (release.example.encode(), 0o644),
         f"{info}/METADATA": (metadata(release).encode(), 0o644),
         f"{info}/WHEEL": (f"Wheel-Version: 1.0\nGenerator: muster\nRoot-Is-Purelib: false\n{tags}".encode(), 0o644),
         f"{info}/sboms/muster.cyclonedx.json": (release.sbom, 0o644),
