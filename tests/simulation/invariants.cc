@@ -112,6 +112,7 @@ void Invariants::CheckRefusal(const CoordinatorHome& home, const HostProcess& to
   if (refused.later() && scenario_.job.run_id_may_repeat && (came_after || knows_the_end)) return;
   if (refused.reason() == rendezvous::kRunsStill && (MayGoOnWithoutANode() || OnlyItsAgentKnows(to)))
     return BeginAgain();
+  if (refused.reason() == rendezvous::kIsOfTheFormerJob && OnlyItsAgentKnows(to)) return BeginAgain();
   Fail(5, absl::StrCat(to.id(), " was refused: ", refused.reason()));
 }
 
@@ -133,7 +134,7 @@ bool Invariants::MayGoOnWithoutANode() const {
   return job.min_nodes < job.max_nodes || job.nodes > job.max_nodes || job.nodes == 1;
 }
 
-// Exempt: every main process that knew of the success was killed by a fault and has been replaced. The agent that
+// Exempt: every main process that knew of the end was killed by a fault and has been replaced. The agent that
 // has outlived one comes with its report after the new ones have begun the job again.
 bool Invariants::OnlyItsAgentKnows(const HostProcess& host) const {
   return !host.alive && !cluster_->VerdictIsKnown();

@@ -570,14 +570,16 @@ TEST_F(InvariantsTest, ARefusalIsReported) {
   ExpectReport("invariant 5: b was refused: run id");
 }
 
-TEST_F(InvariantsTest, ASuccessThatOnlyTheAgentsOfDeadHostsKnowMayBeRefused) {
+TEST_F(InvariantsTest, AVerdictThatOnlyTheAgentsOfDeadHostsKnowMayBeRefused) {
   HostProcess* const other = cluster_.NewHost(Named("other"));
   *other->memory.mutable_verdict() = VerdictOf(0, "muster");
   other->alive = b_.host.alive = false;
   v1::Directive directive;
-  directive.mutable_refused()->set_reason(rendezvous::kRunsStill);
-  Send(*home_, b_, directive);
-  ExpectLawful();
+  for (const char* reason : {rendezvous::kIsOfTheFormerJob, rendezvous::kRunsStill}) {
+    directive.mutable_refused()->set_reason(reason);
+    Send(*home_, b_, directive);
+    ExpectLawful();
+  }
   other->alive = true;
   Send(*home_, b_, directive);
   ExpectReport(absl::StrCat("invariant 5: b was refused: ", rendezvous::kRunsStill));
