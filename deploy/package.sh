@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds muster and makes its release files: a wheel, a tar.gz, a .deb and SHA256SUMS.
+# Builds muster and makes its release files: a wheel, a tar.gz, a .deb, a container image and SHA256SUMS.
 #
 #   bash deploy/package.sh [--arch x86_64|aarch64] [--out FOLDER]
 #

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the release files of one architecture from a build folder: a wheel, a tar.gz, a .deb, and their SHA256SUMS.
+"""Makes the release files of one architecture from a build folder: wheel, tar.gz, .deb, image, and their SHA256SUMS.
 
 The same commit and the same packages of the system give the same bytes."""
 import argparse
@@ -10,6 +10,7 @@ import subprocess
 
 import archives
 import contents
+import image
 import manual
 import wheel
 
@@ -50,7 +51,7 @@ def main():
     arguments = parser.parse_args()
     release = release_of(arguments.build, arguments.arch)
     made = {wheel.file_name(release): wheel.make(release), archives.tarball_name(release): archives.tarball(release),
-            archives.deb_name(release): archives.deb(release)}
+            archives.deb_name(release): archives.deb(release), image.name(release): image.make(release)}
     arguments.out.mkdir(parents=True, exist_ok=True)
     for name, data in made.items():
         (arguments.out / name).write_bytes(data)

@@ -1,6 +1,7 @@
 """The files of deploy/package.sh, installed and run as a user would. The program in them is the one under test."""
 import dataclasses
 import hashlib
+import io
 import json
 import pathlib
 import shutil
@@ -15,6 +16,7 @@ from emulated import BINARY, DEPLOY
 sys.path.insert(0, str(DEPLOY / "package"))
 import archives  # noqa: E402
 import contents  # noqa: E402
+import image  # noqa: E402
 import make  # noqa: E402
 import wheel  # noqa: E402
 
@@ -84,6 +86,27 @@ class PackageTest(unittest.TestCase):
         [top] = (self.folder / "tar").iterdir()
         self.assertEqual(self.version, said(top / "muster", "version"))
 
+    def test_the_image_names_what_it_holds_and_holds_only_the_program(self):
+        [path] = (self.folder / "out").glob("*-image.tar")
+        with tarfile.open(path) as archive:
+            files = {entry.name: archive.extractfile(entry).read() for entry in archive if entry.isfile()}
+        for name, data in files.items():
+            if name.startswith("blobs/sha256/"):
+                self.assertEqual(name.rpartition("/")[2], hashlib.sha256(data).hexdigest())
+
+        def blob(described):
+            return files["blobs/" + described["digest"].replace(":", "/")]
+        [described] = json.loads(files["index.json"])["manifests"]
+        self.assertEqual({"architecture": "amd64", "os": "linux"}, described["platform"])
+        manifest = json.loads(blob(described))
+        self.assertEqual({"Entrypoint": ["/muster"]}, json.loads(blob(manifest["config"]))["config"])
+        with tarfile.open(fileobj=io.BytesIO(blob(manifest["layers"][0]))) as layer:
+            self.assertEqual(["muster"], layer.getnames())
+            self.assertEqual(BINARY.read_bytes(), layer.extractfile("muster").read())
+            self.assertEqual(0o755, layer.getmember("muster").mode)
+        [for_docker] = json.loads(files["manifest.json"])
+        self.assertIn(for_docker["Config"], files)
+
     def test_every_library_that_the_program_names_has_a_licence_and_is_in_the_bill_of_materials(self):
         libraries = json.loads(said(BINARY, "version", "--json"))["libraries"]
         sbom = json.loads(self.sbom())
@@ -109,7 +132,7 @@ class PackageTest(unittest.TestCase):
         # A small program, which is compressed sooner.
         release = dataclasses.replace(make.release_of(self.build, ARCHITECTURE), program=b"\x7fELF" * 1000)
         again = dataclasses.replace(make.release_of(self.build, ARCHITECTURE), program=release.program)
-        for kind in (wheel.make, archives.tarball, archives.deb):
+        for kind in (wheel.make, archives.tarball, archives.deb, image.make):
             self.assertEqual(hashlib.sha256(kind(release)).digest(), hashlib.sha256(kind(again)).digest(), kind)
 
 
