@@ -13,6 +13,7 @@ namespace {
 
 constexpr char kProcesses[] = "NPROC_PER_NODE";
 constexpr char kAddress[] = "MASTER_ADDR";
+constexpr char kOtherCount[] = "NUM_NODES";  // of some clouds; too common a name to count without the others
 constexpr char kPodVariable[] = "KUBERNETES_SERVICE_HOST";
 constexpr char kElasticNodes[] = "PET_NNODES";
 constexpr char kElasticRun[] = "TORCHELASTIC_RUN_ID";
@@ -34,7 +35,9 @@ bool IsAboveOne(const std::optional<std::string>& text) {
 std::optional<Names> FindNames(const Environment& environment) {
   const auto has = [&](const char* variable) { return TextOf(environment, variable).has_value(); };
   const bool of_process = IsSet(environment, "LOCAL_RANK");
-  if (has("NODE_RANK") && (has("NNODES") || (has(kAddress) && !of_process))) return Names{"NODE_RANK", "NNODES"};
+  const bool placed = has("NODE_RANK") && has(kAddress) && !of_process;
+  if (placed && !has("NNODES") && has(kOtherCount)) return Names{"NODE_RANK", kOtherCount};
+  if (placed || (has("NODE_RANK") && has("NNODES"))) return Names{"NODE_RANK", "NNODES"};
   if (of_process) return std::nullopt;
   if (has("RANK") && has("NNODES")) return Names{"RANK", "NNODES"};
   // An empty rank was not filled in by mistake; without an error, each node would run its own job.

@@ -477,6 +477,16 @@ TEST(Static, NamesWhatIsMissingOrWrong) {
               HasSubstr("MASTER_ADDR is a b"));
 }
 
+TEST(Static, NumNodesCountsBesideRankAndAddress) {
+  const Environment environment = {{"NODE_RANK", "1"}, {"NUM_NODES", "3"}, {"MASTER_ADDR", "a"}};
+  EXPECT_EQ(Place(ReadOk(environment)), "static 1/3 a:29500");
+  EXPECT_EQ(ReadOk(With(environment, "NNODES", "2")).nnodes, 2);
+  EXPECT_THAT(ErrorOf(With(environment, "NUM_NODES", "1")), HasSubstr("NODE_RANK is 1"));
+  EXPECT_FALSE(Fits(Without(environment, "NODE_RANK")));
+  EXPECT_FALSE(Fits(Without(environment, "MASTER_ADDR")));
+  EXPECT_FALSE(Fits(With(environment, "LOCAL_RANK", "0"))) << "a process of another launcher";
+}
+
 // Otherwise each node would silently run a job of its own.
 TEST(Static, SeveralNodesNeedARank) {
   const Environment environment = {{"MASTER_ADDR", "a"}, {"NNODES", "2"}};
