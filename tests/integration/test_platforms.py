@@ -1,4 +1,6 @@
 """Three nodes run a real job with each platform's variables: pods with their own addresses and names."""
+import pathlib
+import tempfile
 import unittest
 import uuid
 
@@ -156,6 +158,43 @@ class EachPlatform(ClusterTest):
         self.run_job("azureml", environment_at=lambda place, pods: {
             "AZUREML_RUN_ID": self.job_name, "MASTER_ADDR": pods.address(0), "MASTER_PORT": "6105",
             "WORLD_SIZE": "3", "NODE_RANK": str(place), "RANK": str(place), "LOCAL_RANK": "0"})
+
+    def test_a_job_of_skypilot(self):
+        self.run_job("skypilot", environment_at=lambda place, pods: {
+            "SKYPILOT_NODE_RANK": str(place), "SKYPILOT_NUM_NODES": "3", "SKYPILOT_TASK_ID": self.job_name,
+            "SKYPILOT_NODE_IPS": "\n".join(map(pods.address, pods.places))})
+
+    def test_a_job_of_dstack(self):
+        self.run_job("dstack", environment_at=lambda place, pods: {
+            "DSTACK_NODE_RANK": str(place), "DSTACK_NODES_NUM": "3", "DSTACK_MASTER_NODE_IP": pods.address(0),
+            "DSTACK_RUN_NAME": self.job_name})
+
+    def test_a_leader_worker_set(self):
+        names = [f"{self.job_name}-0", f"{self.job_name}-0-1", f"{self.job_name}-0-2"]
+        self.run_job("lws", names=names, domain=f"{self.job_name}.ns", late=True, environment_at=lambda place, pods: {
+            "LWS_LEADER_ADDRESS": pods.name(0), "LWS_GROUP_SIZE": "3", "LWS_WORKER_INDEX": str(place)})
+
+    def test_a_job_of_volcengine(self):
+        self.run_job("volcengine", environment_at=lambda place, pods: {
+            "MLP_ROLE_INDEX": str(place), "MLP_WORKER_NUM": "3", "MLP_WORKER_0_HOST": pods.address(0),
+            "MLP_WORKER_0_PORT": "2222", "MLP_TASK_ID": self.job_name})
+
+    def test_an_instant_cluster_of_runpod(self):
+        self.run_job("runpod", options=["--rdzv-id", self.job_name], environment_at=lambda place, pods: {
+            "NODE_RANK": str(place), "NUM_NODES": "3", "PRIMARY_ADDR": pods.address(0), "PRIMARY_PORT": "29400",
+            "MASTER_ADDR": pods.address(0), "MASTER_PORT": "29400", "WORLD_SIZE": "6"})
+
+    def test_tasks_of_pbsdsh(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        hosts = pathlib.Path(folder.name) / "hosts"
+
+        def environment(place, pods):
+            if not hosts.exists():
+                hosts.write_text("".join(f"{pods.address(p)}\n" * 2 for p in pods.places), encoding="ascii")
+            return {"PBS_JOBID": self.job_name, "PBS_NODEFILE": str(hosts), "PBS_NODENUM": str(place),
+                    "PBS_TASKNUM": str(place + 2)}
+        self.run_job("pbs", environment_at=environment)
 
     def test_variables_set_by_hand(self):
         self.run_job("static", options=["--rdzv-id", self.job_name], environment_at=lambda place, pods: {

@@ -8,7 +8,9 @@
 #include "agent/platform/discovery/hostfile.h"
 #include "agent/platform/discovery/kubeflow.h"
 #include "agent/platform/discovery/kubernetes.h"
+#include "agent/platform/discovery/node_variables.h"
 #include "agent/platform/discovery/openmpi.h"
+#include "agent/platform/discovery/pbs.h"
 #include "agent/platform/discovery/slurm.h"
 #include "agent/platform/discovery/static_variables.h"
 #include "agent/platform/discovery/tf_config.h"
@@ -126,6 +128,17 @@ const std::vector<Source>& Sources() {
        // Its MPI jobs are started by its mpirun.
        .implies = {"openmpi", "mvapich", "mpich"},
        .traits = {.label = "Azure ML", .variables = {"AZ_BATCH*", "AZUREML_*"}}},
+      {.name = "pbs",
+       .evidence = "PBS_NODEFILE",
+       .reading = Plain<ReadPbs>,
+       .shown_as = "PBS",
+       .implies = {"mpich"},  // PALS' mpiexec sets PMI_RANK as well, without the primary
+       .traits = {.label = "PBS",
+                  .replaces_no_node = true,
+                  .starts_no_node_again = true,
+                  .counts_for_torchrun = true,
+                  .variables = {"PBS_JOBID", "PBS_NODE*", "PBS_TASKNUM", "PALS_*"},
+                  .job_variables = {"PBS_NODEFILE", "PALS_*"}}},
       {.name = "openmpi",
        .evidence = "OMPI_COMM_WORLD_RANK",
        .reading = Plain<ReadOpenMpi>,
@@ -145,6 +158,56 @@ const std::vector<Source>& Sources() {
        .reading = Plain<ReadMpich>,
        .shown_as = "MPICH, Intel MPI or MVAPICH",
        .traits = {.label = "MPICH", .starts_no_node_again = true, .variables = {"PMI_*", "MPI_LOCAL*"}}},
+      {.name = "skypilot",
+       .evidence = "SKYPILOT_NODE_RANK",
+       .reading = Plain<ReadSkyPilot>,
+       .shown_as = "SkyPilot",
+       // It runs on Slurm and in pods, too, and counts nodes in its own order.
+       .implies = {"slurm", "indexed-job", "statefulset"},
+       .traits = {.label = "SkyPilot",
+                  .counts_for_torchrun = true,
+                  .variables = {"SKYPILOT_NODE_*", "SKYPILOT_NUM_*", "SKYPILOT_TASK_ID"},
+                  .job_variables = {"SKYPILOT_NODE_*", "SKYPILOT_NUM_NODES"}}},
+      {.name = "dstack",
+       .evidence = "DSTACK_NODE_RANK",
+       .reading = Plain<ReadDstack>,
+       .shown_as = "dstack",
+       .implies = {"slurm", "indexed-job", "statefulset"},  // it runs there, too
+       .traits = {.label = "dstack",
+                  .counts_for_torchrun = true,
+                  .variables = {"DSTACK_NODE*", "DSTACK_MASTER_NODE_IP", "DSTACK_RUN_NAME"},
+                  .job_variables = {"DSTACK_NODE*", "DSTACK_MASTER_NODE_IP"}}},
+      {.name = "lws",
+       .evidence = "LWS_WORKER_INDEX",
+       .reading = Plain<ReadLeaderWorkerSet>,
+       .shown_as = "a LeaderWorkerSet of Kubernetes",
+       // Its pods belong to two kinds of StatefulSets: the leader's number is that of its group.
+       .implies = {"indexed-job", "statefulset"},
+       .traits = {.label = "Kubernetes",
+                  .is_pod = true,
+                  .is_numbered_pod = true,
+                  .counts_for_torchrun = true,
+                  .variables = {"LWS_*"},
+                  .job_variables = {"LWS_*"}}},
+      {.name = "volcengine",
+       .evidence = "MLP_ROLE_INDEX",
+       .reading = Plain<ReadVolcengine>,
+       .shown_as = "Volcengine",
+       // Its pods are those of other controllers, whose variables may count within one of several roles.
+       .implies = {"pytorchjob", "volcano", "indexed-job", "statefulset"},
+       .traits = {.label = "Volcengine",
+                  .counts_for_torchrun = true,
+                  .variables = {"MLP_ROLE*", "MLP_WORKER_*", "MLP_TASK_ID"},
+                  .job_variables = {"MLP_ROLE*", "MLP_WORKER_*"}}},
+      // People log in to its nodes and start commands there, also on one node alone: under the name torchrun it
+      // does not count.
+      {.name = "runpod",
+       .evidence = "PRIMARY_ADDR",
+       .reading = Plain<ReadRunPod>,
+       .shown_as = "RunPod",
+       .traits = {.label = "RunPod",
+                  .variables = {"PRIMARY_ADDR", "PRIMARY_PORT", "NODE_RANK", "NUM_NODES"},
+                  .job_variables = {"PRIMARY_ADDR"}}},
       {.name = "slurm",
        .evidence = "SLURM_STEP_NODELIST",
        .reading = SlurmReading,
@@ -233,8 +296,8 @@ const std::vector<Source>& Sources() {
        .reading = Plain<ReadStatic>,
        .shown_as = "variables set on each node",
        .yields_to_all = true,
-       .traits = {.variables = {"MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "NNODES", "NPROC_PER_NODE", "RANK",
-                                "WORLD_SIZE"}}},
+       .traits = {.variables = {"MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "NNODES", "NUM_NODES", "NPROC_PER_NODE",
+                                "RANK", "WORLD_SIZE"}}},
       // A single node of Slurm, or an allocation without a step, may be used to try out any other source.
       {.name = kSlurmNode,
        .evidence = "SLURM_JOB_ID",

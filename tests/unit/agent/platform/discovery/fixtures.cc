@@ -6,6 +6,7 @@
 #include <regex>
 #include <sstream>
 
+#include "absl/strings/str_replace.h"
 #include "base/core/check.h"
 #include "gtest/gtest.h"
 
@@ -54,7 +55,9 @@ Environment EnvironmentOf(const std::string& file) {
   Environment environment;
   for (const std::string& line : SplitBy(text, '\n')) {
     const size_t equals = line.find('=');
-    if (equals != std::string::npos) environment[line.substr(0, equals)] = line.substr(equals + 1);
+    if (equals != std::string::npos) {
+      environment[line.substr(0, equals)] = absl::StrReplaceAll(line.substr(equals + 1), {{"\\n", "\n"}});
+    }
   }
   return environment;
 }
