@@ -48,6 +48,12 @@ std::optional<std::string> UnlessEmpty(const std::string& text) {
   return text.empty() ? std::nullopt : std::optional(text);
 }
 
+// "host:port", with brackets around an IPv6 address.
+std::string AddressOf(const v1::Endpoint& endpoint) {
+  const bool ipv6 = endpoint.host().find(':') != std::string::npos;
+  return (ipv6 ? "[" + endpoint.host() + "]" : endpoint.host()) + ":" + std::to_string(endpoint.port());
+}
+
 std::optional<std::string> If(bool condition, std::string text) {
   return condition ? std::optional(std::move(text)) : std::nullopt;
 }
@@ -122,6 +128,10 @@ std::vector<Row> Rows(const v1::Round& round, int local_rank, std::optional<int>
                {"CROSS_RANK", kRound, kDropped, node_rank},
                {"CROSS_SIZE", kRound, kDropped, std::to_string(round.node_count())},
                {"LOCAL_SIZE", kNode, kReplaced, slots},
+               // The names of jax.distributed: process 0 serves JAX's coordinator, as rank 0 does torch's store.
+               {"JAX_COORDINATOR_ADDRESS", kRound, kDropped, AddressOf(round.master())},
+               {"JAX_NUM_PROCESSES", kRound, kDropped, std::to_string(round.world_size())},
+               {"JAX_PROCESS_ID", kWorker, kDropped, std::to_string(round.first_rank() + local_rank)},
                {"NPROC", kCommand, kReplaced, slots},
                {kMarkerVariable, kNode, kReplaced, options.marker},
                {"MUSTER_DONE_FILE", kWorker, kReplaced, UnlessEmpty(options.done_file)},

@@ -45,7 +45,7 @@ DIFFERENCES = (
                "a launcher that a worker starts must not use the membership of the outer launcher"),
     Difference(WORKER + "env TORCHINDUCTOR_CACHE_DIR", ANY, ABSENT,
                "torch sets it in a launcher that imported torch; a worker that imports torch gets the same folder"),
-    Difference(WORKER + "env (CROSS_RANK|CROSS_SIZE|LOCAL_SIZE|NODE_RANK)", ABSENT, r"\d+",
+    Difference(WORKER + "env (CROSS_RANK|CROSS_SIZE|LOCAL_SIZE|NODE_RANK|JAX_.*)", ABSENT, r"(.*:)?\d+",
                "the names under which other launchers pass the same numbers"),
     Difference(WORKER + "env MUSTER_.*", ABSENT, ANY,
                "the marker by which muster finds and ends a worker's remaining processes"),

@@ -59,6 +59,9 @@ EnvironmentMap ExpectedFromNothing() {
           {"CROSS_RANK", "2"},
           {"CROSS_SIZE", "5"},
           {"LOCAL_SIZE", "8"},
+          {"JAX_COORDINATOR_ADDRESS", "10.0.0.9:41234"},
+          {"JAX_NUM_PROCESSES", "40"},
+          {"JAX_PROCESS_ID", "19"},
           {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
           {"PYTHONFAULTHANDLER", "1"},
           {"OMP_NUM_THREADS", "1"},
@@ -212,10 +215,12 @@ TEST(WorkerEnvironment, RanksOfANodeAreConsecutiveAndDistinct) {
   EXPECT_EQ(role_ranks.size(), 8u);
 }
 
-TEST(WorkerEnvironment, AnIpv6MasterHasNoBrackets) {
+TEST(WorkerEnvironment, AnIpv6MasterHasBracketsOnlyBeforeAPort) {
   v1::Round round = SampleRound();
   round.mutable_master()->set_host("fd00::1");
-  EXPECT_EQ(WorkerEnvironment(round, 0, SampleOptions(), {}).at("MASTER_ADDR"), "fd00::1");
+  const EnvironmentMap worker = WorkerEnvironment(round, 0, SampleOptions(), {});
+  EXPECT_EQ(worker.at("MASTER_ADDR"), "fd00::1");
+  EXPECT_EQ(worker.at("JAX_COORDINATOR_ADDRESS"), "[fd00::1]:41234");
 }
 
 TEST(CommonEnvironment, AndTheVariablesThatItLacksMakeUpAWorkers) {
@@ -256,14 +261,9 @@ TEST(CommonEnvironment, AndTheVariablesThatItLacksMakeUpAWorkers) {
 }
 
 TEST(NodeEnvironment, HasNoRankVariables) {
-  const EnvironmentMap inherited = {{"RANK", "1"},
-                                    {"WORLD_SIZE", "2"},
-                                    {"LOCAL_RANK", "3"},
-                                    {"NODE_RANK", "4"},
-                                    {"MASTER_ADDR", "10.0.0.1"},
-                                    {"PET_NODE_RANK", "5"},
-                                    {"MUSTER_TOKEN", "x"},
-                                    {"PATH", "/bin"}};
+  const EnvironmentMap inherited = {{"RANK", "1"},          {"WORLD_SIZE", "2"},         {"LOCAL_RANK", "3"},
+                                    {"NODE_RANK", "4"},     {"MASTER_ADDR", "10.0.0.1"}, {"JAX_PROCESS_ID", "4"},
+                                    {"PET_NODE_RANK", "5"}, {"MUSTER_TOKEN", "x"},       {"PATH", "/bin"}};
   EnvironmentMap expected = {{"LOCAL_WORLD_SIZE", "8"},
                              {"LOCAL_SIZE", "8"},
                              {"NPROC", "8"},
