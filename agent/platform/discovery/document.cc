@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/core/status_macros.h"
 #include "base/text/problem.h"
@@ -95,12 +96,22 @@ absl::StatusOr<Address> DocumentReader::AddressOf(const Json& entry, const std::
   return address;
 }
 
-absl::StatusOr<int> DocumentReader::Index(const Json& task, const std::string& pool, size_t count) const {
+absl::StatusOr<int> DocumentReader::Index(const Json& task, const std::string& pool, size_t count,
+                                          std::vector<std::string>* warnings) const {
   const std::string expected = count == 1 ? absl::StrCat("0, as ", pool, " has one replica")
                                           : absl::StrCat("a whole number from 0 to ", count - 1, ", as ", pool,
                                                          " has ", count, " replicas");
   const auto found = task.find("index");
   if (found == task.end()) return Missing("task.index", expected);
+  if (found->is_string()) {
+    const auto& text = found->get_ref<const std::string&>();
+    uint64_t number = 0;
+    const bool is_plain = absl::SimpleAtoi(text, &number) && absl::StrCat(number) == text;
+    if (!is_plain || number >= count) return Wrong("task.index", AsJson(*found), expected);
+    warnings->push_back(
+        absl::StrCat(AsAbsl(name_), ": task.index is the text ", AsJson(*found), ", and is read as the number"));
+    return static_cast<int>(number);
+  }
   // The parser reads 1e0 and numbers over 64 bits as floating point, so they are refused here.
   if (!found->is_number_unsigned() || found->get<uint64_t>() >= count) {
     return Wrong("task.index", AsJson(*found), expected);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "agent/platform/discovery/address.h"
@@ -37,8 +38,10 @@ class DocumentReader {
   // "host:port", or without the port.
   absl::StatusOr<Address> AddressOf(const nlohmann::json& entry, const std::string& field) const;
 
-  // task.index: a whole number below `count`, the number of replicas of `pool`, which is at least 1.
-  absl::StatusOr<int> Index(const nlohmann::json& task, const std::string& pool, size_t count) const;
+  // task.index: a whole number below `count`, the number of replicas of `pool`, which is at least 1. One in quotes
+  // is read as well, with a warning: scripts that write the document themselves take it from a variable.
+  absl::StatusOr<int> Index(const nlohmann::json& task, const std::string& pool, size_t count,
+                            std::vector<std::string>* warnings) const;
 
   // task.trial: an opaque text, even if it looks like a number; empty outside of tuning jobs.
   absl::StatusOr<std::string> Trial(const nlohmann::json& task) const;

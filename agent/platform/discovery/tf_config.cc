@@ -123,7 +123,8 @@ struct Task {
   std::string trial;
 };
 
-absl::StatusOr<Task> ReadTask(const Json& document, const std::vector<Pool>& pools) {
+absl::StatusOr<Task> ReadTask(const Json& document, const std::vector<Pool>& pools,
+                              std::vector<std::string>* warnings) {
   ASSIGN_OR_RETURN(const Json* const task,
                    kConfig.ObjectIn(document, "task", "an object with this task's \"type\" and \"index\""));
   const std::string expected = "the name of one of the lists in cluster, or evaluator";
@@ -140,7 +141,7 @@ absl::StatusOr<Task> ReadTask(const Json& document, const std::vector<Pool>& poo
     return kConfig.Wrong("task.type", result.type, "a list that has tasks, but this one is empty");
   }
   result.pool = &*own;
-  ASSIGN_OR_RETURN(result.index, kConfig.Index(*task, own->name, own->nodes.size()));
+  ASSIGN_OR_RETURN(result.index, kConfig.Index(*task, own->name, own->nodes.size(), warnings));
   return result;
 }
 
@@ -164,9 +165,9 @@ Reading ReadTfConfig(const Environment& environment) {
                                                       "a JSON object with \"cluster\" and \"task\""));
   if (!document.contains("cluster") && !document.contains("task")) return std::nullopt;
   ASSIGN_OR_RETURN(const std::vector<Pool> pools, ReadCluster(document));
-  ASSIGN_OR_RETURN(const Task task, ReadTask(document, pools));
-
   ClusterView view;
+  ASSIGN_OR_RETURN(const Task task, ReadTask(document, pools, &view.warnings));
+
   view.role = NodeRole::kAux;
   view.may_have_aux = true;  // an evaluator may be in no list
   view.loopback_only = true;

@@ -185,7 +185,7 @@ absl::Status ReadIndex(const Json& task, Spec* spec) {
   if (count == 0) {
     return kSpec.Wrong("task.type", pool.name, "a pool that has replicas, but this one's list is empty");
   }
-  ASSIGN_OR_RETURN(spec->own_index, kSpec.Index(task, pool.name, count));
+  ASSIGN_OR_RETURN(spec->own_index, kSpec.Index(task, pool.name, count, &spec->warnings));
   return absl::OkStatus();
 }
 

@@ -136,8 +136,9 @@ TEST(TfConfig, UnknownContentIsRefused) {
               HasSubstr("task.index is missing"));
   EXPECT_THAT(ErrorOf(Config(R"({"worker":["a:1"]})", R"({"type":"worker","index":1})")),
               HasSubstr("task.index is 1: expected 0"));
-  EXPECT_THAT(ErrorOf(Config(R"({"worker":["a:1"]})", R"({"type":"worker","index":"0"})")),
-              HasSubstr("task.index is \"0\": expected 0"));
+  EXPECT_THAT(ErrorOf(Config(R"({"worker":["a:1"]})", R"({"type":"worker","index":"one"})")),
+              HasSubstr("task.index is \"one\": expected 0"));
+  EXPECT_EQ(ReadOk(Config(R"({"worker":["a:1","b:1"]})", R"({"type":"worker","index":"1"})")).node_rank, 1);
   EXPECT_THAT(ErrorOf(Config(R"({"worker":["a:1"],"ps":[]})", R"({"type":"ps","index":0})")),
               HasSubstr("this one is empty"));
 }

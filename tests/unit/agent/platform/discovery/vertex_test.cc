@@ -290,11 +290,19 @@ TEST(Vertex, WrongOpenPortsAreSkippedWithOneWarning) {
                                          HasSubstr("4444 is used (open_ports[5])")));
 }
 
+TEST(Vertex, AnIndexInQuotesIsReadWithAWarning) {
+  const ClusterView view = ReadOk(
+      R"({"cluster":{"workerpool0":["a:1"],"workerpool1":["b:1","c:1"]},"task":{"type":"workerpool1","index":"1"}})");
+  EXPECT_EQ(view.node_rank, 2);
+  EXPECT_THAT(view.warnings, ElementsAre("CLUSTER_SPEC: task.index is the text \"1\", and is read as the number"));
+}
+
 TEST(Vertex, AValueOfTheWrongKindIsShownVerbatim) {
   const auto with = [](const char* index) {
     return absl::StrCat(R"({"cluster":{"chief":["a:1"]},"task":{"type":"chief","index":)", index, "}}");
   };
-  EXPECT_THAT(ErrorOf(with(R"("0")")), HasSubstr("task.index is \"0\": expected 0"));
+  EXPECT_THAT(ErrorOf(with(R"("00")")), HasSubstr("task.index is \"00\": expected 0"));
+  EXPECT_THAT(ErrorOf(with(R"("1")")), HasSubstr("task.index is \"1\": expected 0"));
   EXPECT_THAT(ErrorOf(with("-0")), HasSubstr("task.index is -0: expected 0"));
   EXPECT_THAT(ErrorOf(with("1e999")), HasSubstr("a number that is too large, 1e999"));
 }
