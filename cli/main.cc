@@ -79,6 +79,10 @@ bool IsCalled(const char* called_as, std::string_view name) {
 }
 
 int Dispatch(int argc, char** argv) {
+  // Other launchers have no such option, but people ask the program that they find by this name.
+  const bool by_other_name = IsCalled(argv[0], kTorchrun) || IsCalled(argv[0], "deepspeed");
+  if (by_other_name && argc == 2 && std::string_view(argv[1]) == "--version")
+    return VersionCommand({argv[0], argv, {}});
   if (IsCalled(argv[0], kTorchrun)) return RunCommand({argv[0], argv, {argv + 1, argv + argc}, kTorchrun});
   if (IsCalled(argv[0], "deepspeed"))
     return DeepspeedCommand({argv[0], argv, {argv + 1, argv + argc}, "deepspeed"});

@@ -41,11 +41,16 @@ absl::Status CheckScriptIsGiven(const RunPlan& plan, const std::string& command)
 // Refuses `muster run python train.py` and the like, with the line to type instead.
 absl::Status CheckNoLauncherInside(const CommandLine& line, const RunPlan& plan) {
   if (plan.no_python || IsOn(plan.settings.program.module)) return absl::OkStatus();
-  const std::optional<std::string> instead =
-      LineInstead(line, access(line.script.c_str(), F_OK) == 0 && line.script.find('/') == std::string::npos);
-  if (!instead) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(line.script, ": muster starts the workers itself; type: ", *instead));
+  const bool is_file = access(line.script.c_str(), F_OK) == 0 && line.script.find('/') == std::string::npos;
+  if (const std::optional<std::string> instead = LineInstead(line, is_file)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(line.script, ": muster starts the workers itself; type: ", *instead));
+  }
+  if (const std::optional<std::string> instead = ShellLineInstead(line, is_file)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(line.script, ": expected a Python script; for a program of its own type: ", *instead));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<host::HostEnd> RunWithLog(RunPlan plan, Severity level) {

@@ -119,4 +119,17 @@ std::optional<std::string> LineInstead(const CommandLine& line, bool is_file) {
   return std::nullopt;
 }
 
+std::optional<std::string> ShellLineInstead(const CommandLine& line, bool is_file) {
+  static constexpr std::array<std::string_view, 6> kShells = {"bash", "sh", "dash", "zsh", "ksh", "fish"};
+  const bool is_script = line.script.ends_with(".sh");
+  const bool is_shell =
+      !is_file && std::find(kShells.begin(), kShells.end(), BaseName(line.script)) != kShells.end();
+  if (!is_script && !is_shell) return std::nullopt;
+  Words words = {"--no-python"};
+  if (is_script) words.push_back("bash");
+  words.push_back(line.script);
+  words.insert(words.end(), line.script_arguments.begin(), line.script_arguments.end());
+  return RunLine(line, words);
+}
+
 }  // namespace muster::cli

@@ -415,6 +415,19 @@ class SubcommandsTest(CommandLineTest):
             with self.subTest(words):
                 self.assert_refused([self.muster, *words], *said)
 
+    def test_a_shell_is_answered_with_the_option_for_programs(self):
+        (self.folder / "s.sh").write_text("echo x\n")
+        self.assert_refused([self.muster, "run", "bash", "-c", "x y"], "type: muster run --no-python bash -c 'x y'")
+        script = str(self.folder / "s.sh")
+        self.assert_refused([self.muster, "run", script, "1"], f"--no-python bash {script} 1")
+
+    def test_other_names_tell_the_version_too(self):
+        for name in ("torchrun", "deepspeed"):
+            link = str(self.folder / name)
+            if not os.path.islink(link):
+                os.symlink(cluster.BINARY, link)
+            self.assertEqual(ran([self.muster, "--version"]), ran([link, "--version"]))
+
     def test_no_arguments_print_the_help(self):
         code, said = ran([self.muster])
         self.assertEqual(64, code)

@@ -209,6 +209,20 @@ TEST(LauncherInside, IgnoresFilesOfThatName) {
   EXPECT_EQ(Instead({"pythonic.py"}), "");
 }
 
+TEST(ShellInside, IsAnsweredWithNoPython) {
+  const auto instead = [](const Words& words, bool is_file = false) {
+    const auto line = ParseCommandLine(RunOptions(), words);
+    EXPECT_TRUE(line.ok()) << line.status();
+    return ShellLineInstead(*line, is_file).value_or("");
+  };
+  EXPECT_EQ(instead({"--nproc-per-node=2", "bash", "-c", "echo $RANK"}),
+            "muster run --nproc-per-node=2 --no-python bash -c 'echo $RANK'");
+  EXPECT_EQ(instead({"/bin/sh", "x"}), "muster run --no-python /bin/sh x");
+  EXPECT_EQ(instead({"./s.sh", "a b"}, true), "muster run --no-python bash ./s.sh 'a b'");
+  EXPECT_EQ(instead({"bash"}, true), "") << "a Python script of this name";
+  EXPECT_EQ(instead({"bash.py"}), "");
+}
+
 // The completions that bash offers for a line, computed by the script itself.
 std::string Offered(const std::string& script, const std::string& words, int at) {
   const std::string file = ::testing::TempDir() + "completion.bash";
