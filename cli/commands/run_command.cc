@@ -28,7 +28,8 @@ constexpr char kVisibleDevices[] = "CUDA_VISIBLE_DEVICES";
 constexpr char kAsTorchrun[] = R"(
 muster, called by this name, takes the options of torchrun and its own, and
 reads them as torchrun does: the job is this node alone without --nnodes, unless
-CLUSTER_SPEC, SageMaker's file, a pod's number or a step of srun names others.
+a platform that starts each node names others: CLUSTER_SPEC, SageMaker's file, a
+pod's number, a step of srun, a task of PBS, SkyPilot, dstack or Volcengine.
 )";
 constexpr char kEverywhere[] = "  muster run train.py                              in a container on every node\n";
 

@@ -86,13 +86,17 @@ absl::Status TakeTasksPlace(const Environment& environment, int hosts, ClusterVi
 
 }  // namespace
 
-Reading ReadPbs(const Evidence& evidence) {
+Reading ReadPbs(const Evidence& evidence, bool only_tasks) {
   const Environment& environment = evidence.environment;
   const auto path = TextOf(environment, kNodeFile);
   const bool of_pals = TextOf(environment, kPalsRank).has_value();
   if (!path) return std::nullopt;
   for (const char* other : {"OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", kPmiSize}) {
     if (!of_pals && TextOf(environment, other)) return std::nullopt;
+  }
+  if (only_tasks && !of_pals &&
+      TextOf(environment, kTaskNumber).value_or(kBatchScriptsTask) == kBatchScriptsTask) {
+    return std::nullopt;
   }
   const absl::StatusOr<std::string> text = evidence.read_file(*path, kMaxNodeFileBytes);
   if (!text.ok()) return UnreadableFile(kNodeFile, *path, text.status(), kCopyFile);

@@ -13,7 +13,7 @@ namespace muster::discovery {
 inline constexpr size_t kMaxNodeFileBytes = 16 << 20;
 
 // nullopt without PBS_NODEFILE, if it has one host, and for processes of an mpirun other than that of PALS. In a
-// batch script of several hosts: an error with the command to use.
-Reading ReadPbs(const Evidence& evidence);
+// batch script of several hosts: an error with the command to use, or, with only_tasks, nullopt.
+Reading ReadPbs(const Evidence& evidence, bool only_tasks);
 
 }  // namespace muster::discovery

@@ -64,6 +64,11 @@ Reading HostfileReading(const Evidence& evidence, const DiscoverOptions& options
   return ReadHostfile(evidence, options.hostfile, options.node_rank);
 }
 
+// As in Slurm, a torchrun of the batch script itself is a job of its own.
+Reading PbsReading(const Evidence& evidence, const DiscoverOptions& options) {
+  return ReadPbs(evidence, options.as_torchrun);
+}
+
 // Slurm's step of several nodes; with --source slurm, a single node as well.
 Reading SlurmReading(const Evidence& evidence, const DiscoverOptions& options) {
   ASSIGN_OR_RETURN(std::optional<ClusterView> several, ReadSlurm(evidence));
@@ -130,7 +135,7 @@ const std::vector<Source>& Sources() {
        .traits = {.label = "Azure ML", .variables = {"AZ_BATCH*", "AZUREML_*"}}},
       {.name = "pbs",
        .evidence = "PBS_NODEFILE",
-       .reading = Plain<ReadPbs>,
+       .reading = PbsReading,
        .shown_as = "PBS",
        .implies = {"mpich"},  // PALS' mpiexec sets PMI_RANK as well, without the primary
        .traits = {.label = "PBS",

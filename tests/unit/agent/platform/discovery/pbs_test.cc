@@ -49,6 +49,12 @@ TEST(Pbs, TheBatchScriptIsToldTheCommand) {
   EXPECT_THAT(ErrorOf(Read(no_task)), HasSubstr("PBS_NODENUM is missing"));
 }
 
+TEST(Pbs, UnderTorchrunTheBatchScriptIsAlone) {
+  DiscoverOptions options;
+  options.as_torchrun = true;
+  EXPECT_EQ(DiscoverWith(EnvironmentOf("pbs_batch_script.env"), options, {})->source, "single");
+}
+
 TEST(Pbs, OneHostIsASingleNode) {
   EXPECT_EQ(Read(EnvironmentOf("pbs_batch_script.env"), "n1\nn1\n")->source, "single");
 }
