@@ -257,7 +257,17 @@ TEST(Completion, OffersCommandsOptionsAndTheirWordsInBash) {
   EXPECT_EQ(Offered(*script, "muster run --sl", 2), " ") << "it is no option of this command";
   EXPECT_EQ(Offered(*script, "muster version ''", 2), " ");
   EXPECT_TRUE(CompletionScript("zsh").ok());
-  EXPECT_FALSE(CompletionScript("fish").ok());
+  EXPECT_FALSE(CompletionScript("tcsh").ok());
+}
+
+TEST(Completion, NamesCommandsOptionsAndTheirWordsForFish) {
+  const auto script = CompletionScript("fish");
+  ASSERT_TRUE(script.ok());
+  EXPECT_THAT(*script, HasSubstr("complete -c muster -n __fish_use_subcommand -a local -d 'Run N nodes on this "));
+  EXPECT_THAT(*script, HasSubstr("complete -c torchrun -l nproc-per-node -a 'auto gpu "));
+  EXPECT_THAT(*script, HasSubstr("complete -c torchrun -l standalone -d ")) << "a switch takes no value";
+  EXPECT_THAT(*script, HasSubstr("job\\'s shared secret")) << "a quote within the text";
+  EXPECT_THAT(*script, Not(HasSubstr("-a local-node"))) << "it is for muster itself";
 }
 
 }  // namespace
