@@ -18,6 +18,7 @@ namespace {
 constexpr char kLineGrammar[] = "HOST slots=N";
 constexpr char kFilterGrammar[] = "HOST[:SLOT,SLOT][@HOST...]";
 constexpr std::string_view kSlots = "slots=";
+constexpr std::string_view kMaxSlotsForms[] = {"max_slots=", "max-slots="};
 
 bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
@@ -25,6 +26,18 @@ std::string_view Trim(std::string_view text) {
   while (!text.empty() && IsBlank(text.front())) text.remove_prefix(1);
   while (!text.empty() && IsBlank(text.back())) text.remove_suffix(1);
   return text;
+}
+
+// The words after a host without Open MPI's limit, which is the first or the last one.
+std::string_view WithoutMaxSlots(std::string_view words) {
+  for (const std::string_view form : kMaxSlotsForms) {
+    const size_t last = words.find_last_of(" \t");
+    if (last != std::string_view::npos && words.substr(last + 1).starts_with(form))
+      return Trim(words.substr(0, last));
+    const size_t first = words.find_first_of(" \t");
+    if (first != std::string_view::npos && words.starts_with(form)) return Trim(words.substr(first));
+  }
+  return words;
 }
 
 std::optional<int> Number(std::string_view text, int high) {
@@ -36,7 +49,8 @@ std::optional<int> Number(std::string_view text, int high) {
 
 class HostfileReader {
  public:
-  explicit HostfileReader(std::string source) : source_(std::move(source)) {}
+  HostfileReader(std::string source, std::vector<std::string>* warnings)
+      : source_(std::move(source)), warnings_(warnings) {}
 
   absl::StatusOr<std::vector<HostSlots>> Run(std::string_view text) {
     if (text.size() > kMaxHostfileBytes) {
@@ -55,8 +69,8 @@ class HostfileReader {
  private:
   absl::Status Line(std::string_view content) {
     const size_t end = std::min(content.find_first_of(" \t"), content.size());
-    const std::string host(content.substr(0, end));
-    const std::string_view rest = Trim(content.substr(end));
+    const std::string host = WithoutUser(content.substr(0, end));
+    const std::string_view rest = WithoutMaxSlots(Trim(content.substr(end)));
     if (!rest.starts_with(kSlots)) return Wrong("", std::string(content), kLineGrammar);
     // An IPv6 address needs no brackets here, since hosts have no port.
     const bool bare_ipv6 = std::count(host.begin(), host.end(), ':') > 1 && host.front() != '[';
@@ -84,6 +98,17 @@ class HostfileReader {
     return absl::OkStatus();
   }
 
+  std::string WithoutUser(std::string_view word) {
+    const size_t at = word.find('@');
+    if (at == std::string_view::npos || at == 0) return std::string(word);
+    if (!named_a_user_ && warnings_ != nullptr) {
+      warnings_->push_back(absl::StrCat(Shown(source_), ": line ", line_, ": the user of ", Shown(word),
+                                        " is ignored, since muster starts nothing by SSH"));
+    }
+    named_a_user_ = true;
+    return std::string(word.substr(at + 1));
+  }
+
   absl::Status Wrong(const std::string& field, std::optional<std::string> value, std::string expected) const {
     const bool whole_file = hosts_.empty() && !value;
     return ToStatus({.source = source_,
@@ -94,6 +119,8 @@ class HostfileReader {
   }
 
   const std::string source_;
+  std::vector<std::string>* const warnings_;
+  bool named_a_user_ = false;
   int line_ = 0;
   size_t slots_ = 0;  // of all hosts so far
   std::vector<HostSlots> hosts_;
@@ -158,8 +185,9 @@ absl::StatusOr<Filter> ParseFilter(const std::string& option, std::string_view t
 
 }  // namespace
 
-absl::StatusOr<std::vector<HostSlots>> ParseHostfile(const std::string& source, std::string_view text) {
-  return HostfileReader(source).Run(text);
+absl::StatusOr<std::vector<HostSlots>> ParseHostfile(const std::string& source, std::string_view text,
+                                                     std::vector<std::string>* warnings) {
+  return HostfileReader(source, warnings).Run(text);
 }
 
 absl::StatusOr<std::vector<HostSlots>> FilterHosts(std::vector<HostSlots> hosts, std::string_view include,

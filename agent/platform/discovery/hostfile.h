@@ -1,8 +1,9 @@
 // DeepSpeed's hostfile: "HOST slots=N" lines, and its --include and --exclude. Pure.
 //
 // Source: DeepSpeed's launcher/runner.py (commit edaa72212). Differences: input that DeepSpeed accepts although it
-// is certainly an error is refused (slots=4abc, host:port, digits of other scripts), and where DeepSpeed does not
-// do what it documents, this follows the documentation (`--include a@b:0` keeps a).
+// is certainly an error is refused (slots=4abc, host:port, digits of other scripts), max_slots= and users are read
+// as Open MPI and ssh write them, and where DeepSpeed does not do what it documents, this follows the documents
+// (`--include a@b:0` keeps a).
 #pragma once
 
 #include <string>
@@ -24,9 +25,12 @@ struct HostSlots {
   std::vector<int> slots;  // local numbers of the devices to use, ascending
 };
 
-// Returns the hosts in their order. slots=0 is refused, since it comes from scripts that failed. InvalidArgument:
-// one line with `source`, the line's number and what was expected.
-absl::StatusOr<std::vector<HostSlots>> ParseHostfile(const std::string& source, std::string_view text);
+// Returns the hosts in their order. Open MPI's max_slots= is ignored, and so is the user of USER@HOST, with one
+// warning for the whole file, since nothing is started by SSH; warnings: nullptr, or gets it. slots=0 is refused,
+// since it comes from scripts that failed. InvalidArgument: one line with `source`, the line's number and what was
+// expected.
+absl::StatusOr<std::vector<HostSlots>> ParseHostfile(const std::string& source, std::string_view text,
+                                                     std::vector<std::string>* warnings = nullptr);
 
 // Applies --include or --exclude, of which at most one may be given: "HOST[:SLOT,SLOT][@HOST...]", with IPv6
 // addresses in brackets. Keeps the order of the file. The slots of a host that is named twice add up.

@@ -164,7 +164,8 @@ class Reader {
 
 absl::StatusOr<std::optional<std::vector<HostSlots>>> LoadHostfile(const FileReader& read_file,
                                                                    const std::string& path,
-                                                                   const std::string& path_source) {
+                                                                   const std::string& path_source,
+                                                                   std::vector<std::string>* warnings) {
   const bool by_default = path.empty();
   const std::string file = by_default ? kDefaultHostfile : path;
   const absl::StatusOr<std::string> text = read_file(file, kMaxHostfileBytes);
@@ -174,18 +175,20 @@ absl::StatusOr<std::optional<std::vector<HostSlots>>> LoadHostfile(const FileRea
         by_default ? "the default hostfile" : path_source, file, text.status(),
         by_default ? "make it readable, or remove it" : "give another file, or leave the option out");
   }
-  ASSIGN_OR_RETURN(std::vector<HostSlots> hosts, ParseHostfile(file, *text));
+  ASSIGN_OR_RETURN(std::vector<HostSlots> hosts, ParseHostfile(file, *text, warnings));
   return std::optional(std::move(hosts));
 }
 
 Reading ReadHostfile(const Evidence& evidence, const HostfileOptions& options, std::optional<int> node_rank) {
+  std::vector<std::string> warnings;
   ASSIGN_OR_RETURN(std::optional<std::vector<HostSlots>> hosts,
-                   LoadHostfile(evidence.read_file, options.path, options.path_source));
+                   LoadHostfile(evidence.read_file, options.path, options.path_source, &warnings));
   if (!hosts) return std::nullopt;
   const std::string path = options.path.empty() ? kDefaultHostfile : options.path;
   ASSIGN_OR_RETURN(std::optional<ClusterView> view,
                    Reader(evidence.environment, options, path).Run(*std::move(hosts), node_rank));
   if (view) view->evidence = Shown(path);
+  if (view) view->warnings = std::move(warnings);
   return view;
 }
 

@@ -25,10 +25,11 @@ struct HostfileOptions {
 };
 
 // The hosts of the file `path`; empty: of kDefaultHostfile, if that exists. nullopt: it does not. path_source: the
-// origin of path, for messages. An error has one line.
+// origin of path, for messages. An error has one line. warnings: as for ParseHostfile.
 absl::StatusOr<std::optional<std::vector<HostSlots>>> LoadHostfile(const FileReader& read_file,
                                                                    const std::string& path,
-                                                                   const std::string& path_source);
+                                                                   const std::string& path_source,
+                                                                   std::vector<std::string>* warnings = nullptr);
 
 // nullopt: no file was named and the default one does not exist. node_rank, the place among the remaining hosts,
 // identifies this node; without it, the node finds itself by host name or address, then by resolving the names.

@@ -69,6 +69,19 @@ TEST(Hostfile, TakesIpv6AddressesWithBracketsOrWithout) {
   EXPECT_THAT(Read("[fd00::1]:22 slots=1\n"), HasSubstr("host is [fd00::1]:22: expected"));
 }
 
+// As Open MPI and ssh write them.
+TEST(Hostfile, IgnoresUsersAndLimitsOfSlots) {
+  EXPECT_EQ(Read("a slots=2 max_slots=4\nb max-slots=8 slots=1\n"), "a:0,1 b:0");
+  EXPECT_THAT(Read("a max_slots=4\n"), HasSubstr("expected HOST slots=N"));
+  std::vector<std::string> warnings;
+  const auto hosts = ParseHostfile("hostfile", "a slots=1\nme@b slots=1\nyou@fd00::1 slots=1\n", &warnings);
+  ASSERT_TRUE(hosts.ok()) << hosts.status();
+  EXPECT_EQ(Text(*hosts), "a:0 b:0 fd00::1:0");
+  EXPECT_THAT(warnings, ::testing::ElementsAre(
+                            "hostfile: line 2: the user of me@b is ignored, since muster starts nothing by SSH"));
+  EXPECT_THAT(Read("@a slots=1\n"), HasSubstr("line 1 host is @a: expected"));
+}
+
 TEST(Hostfile, KnowsAHostInEachSpelling) {
   for (const char* second : {"A slots=1", "a. slots=1"}) {
     EXPECT_THAT(Read(absl::StrCat("a slots=1\n", second)), HasSubstr("expected each host once")) << second;

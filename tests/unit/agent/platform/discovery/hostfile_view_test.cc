@@ -70,6 +70,13 @@ DiscoverOptions Ranked(int rank, const std::string& exclude = "") {
   return options;
 }
 
+TEST(HostfileView, AUserIsIgnoredWithAWarning) {
+  const ClusterView view = FindOk("me@node-a slots=3 max_slots=8\nme@node-b slots=2\n", {"node-b", {}, {}, {}});
+  EXPECT_EQ(view.node_rank, 1);
+  EXPECT_EQ(view.primary_host, "node-a");
+  EXPECT_THAT(view.warnings, ElementsAre(HasSubstr("line 1: the user of me@node-a is ignored")));
+}
+
 TEST(HostfileView, ANodeFindsItselfByNameOrAddress) {
   EXPECT_EQ(FindOk(kThree, {.hostname = "NODE-B", .addresses = {}, .names = {}, .unknown = {}}).node_rank, 1);
   EXPECT_EQ(FindOk(kThree, {.hostname = "node-b", .addresses = {}, .names = {}, .unknown = {}}).evidence, kFile);
