@@ -20,17 +20,20 @@ constexpr Micros kFlushMax = 5 * kMillisecond;
 
 void HostShell::Drive(HostProcess* host) {
   host->on_tick = [this, host] { Tick(host); };
-  host->driver.emplace(
-      &host->core,
-      host::HostDriver::Shell{.clock = [this, host] { return host->machine->BootAt(env_->now()); },
-                              .carry_out = [this, host](const host::Effect& effect) { CarryOut(host, effect); },
-                              .log =
-                                  [this, host](const muster::Note& note) {
-                                    env_->Note("host", absl::StrCat(host->name, ": ", note.text));
-                                    checks_->conduct.OnLine(*host, note);
-                                    host->shell.out_of_time |=
-                                        note.subject.event == std::string_view(events::kWorkersKilled);
-                                  }});
+  host->driver.emplace(&host->core, host::HostDriver::Shell{
+                                        .clock = [this, host] { return host->machine->BootAt(env_->now()); },
+                                        .carry_out =
+                                            [this, host](const host::Effect& effect) {
+                                              LookAtDeadline(host);
+                                              CarryOut(host, effect);
+                                            },
+                                        .log =
+                                            [this, host](const muster::Note& note) {
+                                              env_->Note("host", absl::StrCat(host->name, ": ", note.text));
+                                              checks_->conduct.OnLine(*host, note);
+                                              host->shell.out_of_time |=
+                                                  note.subject.event == std::string_view(events::kWorkersKilled);
+                                            }});
   if (!host->split()) return;
   host->end_is_proved = !env_->hardships().Chance(scenario_.sidecars.unproved_percent);
   sidecars_->Serve(host);
@@ -38,6 +41,7 @@ void HostShell::Drive(HostProcess* host) {
 
 void HostShell::Tick(HostProcess* host) {
   workers_->CollectEnded(host);
+  StepWallClock(host);
   LookAtDeadline(host);
   hangs_->Look(host);
   const absl::Time wall = host->machine->WallAt(env_->now());
@@ -312,12 +316,14 @@ void HostShell::SayWhetherForked(HostProcess* host) {
   host->Feed(&host::HostCore::OnPreload, news);
 }
 
+void HostShell::StepWallClock(HostProcess* host) {
+  if (scenario_.clocks.wall_steps == 0 || env_->healed() || env_->hardships().Below(200) != 0) return;
+  host->machine->wall_skew = env_->hardships().Between(-scenario_.clocks.wall_steps, scenario_.clocks.wall_steps);
+  host->machine->stepped_at = env_->now();
+}
+
+// Also between two ticks: a node may leave in place of a round that it is told of then.
 void HostShell::LookAtDeadline(HostProcess* host) {
-  if (scenario_.clocks.wall_steps > 0 && !env_->healed() && env_->hardships().Below(200) == 0) {
-    host->machine->wall_skew =
-        env_->hardships().Between(-scenario_.clocks.wall_steps, scenario_.clocks.wall_steps);
-    host->machine->stepped_at = env_->now();
-  }
   const std::optional<host::StopBefore>& stop = host->options.stop_before;
   if (stop.has_value() && host->machine->WallAt(env_->now()) >= MayLeaveFrom(*stop))
     host->fate.asked_to_leave = true;

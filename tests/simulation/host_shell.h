@@ -50,6 +50,7 @@ class HostShell {
   void EndPreloaderLater(HostProcess* host);
   void SayWhetherForked(HostProcess* host);
   void Finish(HostProcess* host, const host::Finish& finish);
+  void StepWallClock(HostProcess* host);
   void LookAtDeadline(HostProcess* host);
 
   const Scenario& scenario_;
