@@ -1,6 +1,7 @@
 """What a release is made of: the program, and the files that go with it."""
 import dataclasses
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -66,9 +67,11 @@ def linked_files(build, sysroot):
     for line in output("ninja", "-C", str(build), "-t", "deps").splitlines():
         if not line.startswith(" "):
             wanted = line.split(":")[0] in objects
-        elif wanted and line.strip().startswith(("/usr/", f"{sysroot}/usr/")):
-            headers.add(line.strip())
-    runtime = {output(cache_entry(build, "CMAKE_CXX_COMPILER"), f"-print-file-name={name}").strip()
+        elif wanted:
+            headers.add(os.path.normpath(build.resolve() / line.strip()))
+    headers = {header for header in headers if header.startswith(("/usr/", f"{sysroot}/usr/"))}
+    linker = re.match(r"(?:: && )?(\S+)", output("ninja", "-C", str(build), "-t", "commands", "-s", "bin/muster"))[1]
+    runtime = {output(linker, f"-print-file-name={name}").strip()
                for name in ("libstdc++.a", "libgcc.a", "libc.a")}
     return {str(pathlib.Path(file).resolve()) for file in (archives - ours) | headers | runtime}
 
@@ -83,7 +86,8 @@ def components_among(files, root):
     found = {}
     for line in sorted(listed.splitlines()):
         source, version, package = line.split("\t")
-        text = pathlib.Path(root, "usr/share/doc", package, "copyright").read_text(encoding="utf-8")
+        # This machine has the same package; in a sysroot the text may be a link to a package that is not there.
+        text = pathlib.Path("/usr/share/doc", package, "copyright").read_text(encoding="utf-8")
         found.setdefault(source, Component(source, version, text))
     return found
 
