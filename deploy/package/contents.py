@@ -58,7 +58,8 @@ def cache_entry(build, name):
 def linked_files(build, sysroot):
     """The archives and headers outside the tree of which the program in this build folder consists."""
     def words(target, ending):
-        return re.findall(rf"(?<!\S)\S+\.{ending}(?!\S)", output("ninja", "-C", str(build), "-t", "commands", "-s", target))
+        commands = output("ninja", "-C", str(build), "-t", "commands", "-s", target)
+        return re.findall(rf"(?<!\S)\S+\.{ending}(?!\S)", commands)
     archives, objects = set(words("bin/muster", "a")), set(words("bin/muster", "o"))
     ours = {file for file in archives if not file.startswith("/")}
     for archive in ours:
