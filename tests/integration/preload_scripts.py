@@ -62,7 +62,8 @@ SCRIPTS = {
     "a script by an absolute path": Script(
         "import sys; print(sys.argv[0] == __file__, sys.path[0])", program=("{folder}/script.py",)),
     "the environment": Script(
-        "import os\nskip = ('MUSTER_', 'TORCHELASTIC_RUN_ID', 'TORCHELASTIC_ERROR_FILE', 'MASTER_PORT')\n"
+        "import os\nskip = ('MUSTER_', 'TORCHELASTIC_RUN_ID', 'TORCHELASTIC_ERROR_FILE', 'MASTER_PORT',\n"
+        "        'JAX_COORDINATOR_ADDRESS')\n"
         "print([(k, v) for k, v in os.environ.items() if not k.startswith(skip)])\n"
         "print(type(os.environ), type(os.environb), len(os.environ) == len(os.environb))\n"
         "import posix; print({os.fsdecode(k): os.fsdecode(v) for k, v in posix.environ.items()} == dict(os.environ))",
