@@ -14,16 +14,20 @@ readonly LIBRARIES=(libprotobuf-dev libgrpc++-dev libgrpc-dev libabsl-dev libc-a
 readonly SYSROOT=$PWD/build/sysroot-aarch64
 
 arch=x86_64 out=build/packages
+readonly USAGE="bash deploy/package.sh [--arch x86_64|aarch64] [--out FOLDER]"
 usage() {
-  echo "package.sh: $1; usage: bash deploy/package.sh [--arch x86_64|aarch64] [--out FOLDER]" >&2
+  echo "package.sh: $1; usage: $USAGE" >&2
   exit 64
 }
 while [ $# -gt 0 ]; do
   case $1 in
-    --arch) arch=${2:?package.sh: --arch needs a value} && shift 2 ;;
-    --out) out=${2:?package.sh: --out needs a value} && shift 2 ;;
+    --help | -h) echo "Usage: $USAGE" && exit 0 ;;
+    --arch | --out) [ -n "${2:-}" ] || usage "$1 needs a value" ;;
     *) usage "$1: no such option" ;;
   esac
+  [ "$1" = --out ] || arch=$2
+  [ "$1" = --arch ] || out=$2
+  shift 2
 done
 case $(uname -m):$arch in
   x86_64:x86_64) preset=release ;;
