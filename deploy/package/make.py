@@ -4,6 +4,7 @@
 The same commit and the same packages of the system give the same bytes."""
 import argparse
 import hashlib
+import os
 import pathlib
 import re
 import subprocess
@@ -18,8 +19,14 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SHELLS = ("bash", "zsh", "fish")
 
 
-def commit_time():
-    return int(contents.output("git", "-C", str(ROOT), "log", "-1", "--format=%ct"))
+def time_of_sources():
+    """SOURCE_DATE_EPOCH, as other tools read it, or the time of the commit; outside a git checkout that of a file."""
+    if os.environ.get("SOURCE_DATE_EPOCH"):
+        return int(os.environ["SOURCE_DATE_EPOCH"])
+    try:
+        return int(contents.output("git", "-C", str(ROOT), "log", "-1", "--format=%ct"))
+    except (OSError, subprocess.CalledProcessError):
+        return int((ROOT / "CMakeLists.txt").stat().st_mtime)
 
 
 def release_of(build, architecture):
@@ -28,9 +35,9 @@ def release_of(build, architecture):
 
     def said(*words):
         return contents.output(*([emulator] if emulator else []), str(program), *words)
-    version = re.fullmatch(r"muster (\S+) \(.*\)\n", said("version"))[1]
+    version = re.fullmatch(r"muster (\S+)(?: \(.*\))?\n", said("version"))[1]
     commands = re.findall(r"^  muster (\w+)", said("--help"), re.MULTILINE)
-    made_at = commit_time()
+    made_at = time_of_sources()
     parts = contents.components(build)
     licences = {"LICENSE": (ROOT / "LICENSE").read_text(encoding="utf-8")}
     licences.update({f"{part.name}.txt": part.copyright for part in parts})

@@ -2,6 +2,7 @@
 import datetime
 import re
 
+
 def escaped(text):
     text = text.replace("\\", "\\e").replace("-", "\\-")
     return "\\&" + text if text.startswith((".", "'")) else text
