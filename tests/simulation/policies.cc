@@ -141,8 +141,7 @@ bool Policies::IsHeldBack(const CoordinatorHome& home, const HostProcess& host) 
   const std::string node = rendezvous::NodeFor(*known, home.core.job().gathering.first_round);
   const BootTime until = home.core.job().crash_loops.HeldBackUntil(node);
   const BootTime now = home.owner->machine->BootAt(env_->now());
-  if (now >= until + absl::Microseconds(Longer(scenario_.policy.join_settle) + kSlack)) return false;
-  return true;
+  return now < until + absl::Microseconds(Longer(scenario_.policy.join_settle) + kSlack);
 }
 
 // Where all nodes give rank 0 as a hint, a new one stands by for that place until the coordinator has found out
