@@ -487,7 +487,7 @@ void Invariants::CheckSameVerdict(const std::string& where, const std::string& b
 }
 
 // Invariant 5: no node exits before the verdict except by signal, after the coordinator timeout, by a refusal, or
-// with 70 after repeated deaths of its agents, or if its first agent could not be started.
+// with 70 after repeated deaths of its agents, or if all of them were frozen, or its first could not be started.
 void Invariants::CheckExitWithoutVerdict(const HostProcess& host, const host::Finish& finish,
                                          const std::string& who) {
   const bool observer = host.place >= scenario_.job.nodes;
@@ -505,7 +505,10 @@ void Invariants::CheckExitWithoutVerdict(const HostProcess& host, const host::Fi
   const bool agents_died =
       host.fate.agents_struck >= host::kMaxAgentRestarts && host.agent_starts.size() >= host::kMaxAgentRestarts;
   const bool had_no_agent = host.agent == nullptr && host.agent_starts.size() == 1 && host.fate.agents_struck == 1;
-  if (finish.exit_code == kExitFault && (agents_died || had_no_agent)) return;
+  const bool agents_were_silent = host.agent_starts.size() > 2 &&
+                                  host.fate.agents_struck >= static_cast<int>(host.agent_starts.size()) &&
+                                  finish.reason.starts_with("no agent has responded");
+  if (finish.exit_code == kExitFault && (agents_died || agents_were_silent || had_no_agent)) return;
   Fail(5, absl::StrCat(who, " without a verdict"));
 }
 

@@ -721,6 +721,16 @@ TEST_F(InvariantsTest, Exit70WithoutStruckAgentsIsReported) {
   ExpectReport("invariant 5: b exits 70 (the agent died) without a verdict");
 }
 
+TEST_F(InvariantsTest, Exit70WithSilentAgentsIsLawfulIfAllWereStruck) {
+  b_.host.agent_starts.resize(3);
+  b_.host.fate.agents_struck = 3;
+  invariants_.OnFinish(b_.host, FinishOf(70, "no agent has responded for 20s"));
+  ExpectLawful();
+  b_.host.fate.agents_struck = 2;
+  invariants_.OnFinish(b_.host, FinishOf(70, "no agent has responded for 20s"));
+  ExpectReport("invariant 5: b exits 70 (no agent has responded for 20s) without a verdict");
+}
+
 TEST_F(InvariantsTest, Exit70WithoutAFirstAgentIsLawfulOnlyThen) {
   b_.host.agent = nullptr;
   b_.host.agent_starts.resize(1);
