@@ -51,12 +51,20 @@ bool IsDrained(BootTime now, const Job& job, const Host& host) {
   return HasAppliedStop(job, host) && (phase == v1::PHASE_READY || phase == v1::PHASE_UNUSABLE);
 }
 
+// If all are, a predecessor that is cut off has at most its own node, and with that alone it makes no lease last.
+bool AllNodesAreAttached(const Job& job) {
+  const auto is_here = [](const auto& entry) { return entry.second.IsTrainer() && entry.second.IsAttached(); };
+  return std::count_if(job.hosts.begin(), job.hosts.end(), is_here) >= job.options.max_nodes;
+}
+
 // Whether the coordinator before this one may be cut off with members that it still answers: it takes a lease and
 // its margin to notice, and then gives them a grace period. It is gone if it said so, or if the host whose agent
 // contained it is here with another agent. A node that is cut off alone with its own coordinator ends with its
-// lease, which needs an echo (lease.h).
+// lease, which needs an echo (lease.h). If nobody here knows a round, that coordinator may have made the first one
+// when it was cut off, and its RUN has reached only nodes that are not here.
 bool PredecessorMayGoOn(const Job& job) {
-  if (!job.options.leased() || !job.greatest.IsKnown() || job.succession.FarewellIsValid()) return false;
+  if (!job.options.leased() || job.succession.FarewellIsValid()) return false;
+  if (!job.greatest.IsKnown()) return job.succession.had_predecessor() && !AllNodesAreAttached(job);
   const v1::Round& round = job.greatest.round;
   if (!round.has_coordinator_rank()) return job.MembersUnseen() > 0;
   const auto contained_it = [&](const auto& entry) {

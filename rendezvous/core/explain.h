@@ -20,7 +20,8 @@ std::string Waiting(const Job& job);     // with the missing nodes; empty when n
 std::string WhyWaiting(const Job& job);  // without them
 // limit: how the wait ends, "gives up after 10m (--join-timeout)"; empty: it ends now.
 std::string HowManyAreReady(const Job& job, int ready, const std::string& limit = "");
-std::string WhyNoRoundYet(const Job& job, int ready);  // while recovering, with no round known
+// While recovering, with no round known; wait: for workers of an earlier coordinator, since the start.
+std::string WhyNoRoundYet(const Job& job, int ready, absl::Duration wait);
 // While a round is recovered; patience: how long its members may stay away.
 std::string WhyRecovering(const Job& job, absl::Duration patience);
 std::string WhyPaused(const Job& job);  // the restart delay

@@ -63,7 +63,7 @@ bool NoRoundCanBeHidden(const Glance& glance) {
 
 bool EarlierLeasesHaveEnded(const Glance& glance) {
   const Job& job = glance.job;
-  return !job.greatest.IsKnown() && !job.hosts.empty() && glance.now >= job.succession.members_known_until();
+  return !job.greatest.IsKnown() && !job.hosts.empty() && glance.now >= PredecessorsLeasesEnd(job);
 }
 
 // ---- rounds -------------------------------------------------------------------------------------------------
@@ -136,8 +136,9 @@ const std::vector<Transition>& Transitions() {
       {S::kRecovering, S::kGathering, "a status", "no node reports a round; all places, or MAX nodes, are ready",
        "WAIT", NoRoundCanBeHidden, BeginGathering},
       {S::kRecovering, S::kGathering, "time passed",
-       "no node reports a round; lease and margin have passed since the start", "WAIT", EarlierLeasesHaveEnded,
-       BeginGathering},
+       "no node reports a round; lease and margin have passed since the start, or the time in which an earlier "
+       "coordinator notices that it is cut off",
+       "WAIT", EarlierLeasesHaveEnded, BeginGathering},
       {S::kRecovering, S::kVerdict, "a status", "it reports a verdict", "VERDICT", SomeoneKnowsTheVerdict,
        nullptr},
 

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/core/check.h"
+#include "rendezvous/core/drain.h"
 #include "rendezvous/core/explain.h"
 #include "rendezvous/core/glance.h"
 #include "rendezvous/core/hang_watch.h"
@@ -21,8 +22,15 @@ constexpr int kMaxSteps = 16;  // per event; the longest path is recovering -> d
 // ---- what each step notes before it decides -----------------------------------------------------------------
 
 void NoteRecovering(const Glance& glance, Job* job) {
-  job->why = job->greatest.IsKnown() ? WhyRecovering(*job, PatienceForAbsent(*job, glance.members()))
-                                     : WhyNoRoundYet(*job, static_cast<int>(glance.ready_nodes().size()));
+  if (job->greatest.IsKnown()) {
+    job->why = WhyRecovering(*job, PatienceForAbsent(*job, glance.members()));
+    return;
+  }
+  const BootTime end = PredecessorsLeasesEnd(*job);
+  const bool longer = end > job->succession.members_known_until();
+  const absl::Duration wait =
+      longer ? absl::Ceil(end - job->succession.epoch_start(), absl::Seconds(1)) : job->options.lease;
+  job->why = WhyNoRoundYet(*job, static_cast<int>(glance.ready_nodes().size()), wait);
 }
 
 void NoteGathering(const Glance& glance, Job* job) {

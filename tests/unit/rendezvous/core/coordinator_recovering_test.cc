@@ -168,6 +168,23 @@ TEST_F(ReplacedPrimaryTest, AMemberThatComesLateMayHoldALeaseOfIt) {
   EXPECT_TRUE(RunsAfter(absl::Seconds(3), {"c", "d"}));
 }
 
+// It was cut off together with b as it made the first round, so no RUN has reached c and d.
+TEST_F(ReplacedPrimaryTest, ThatWasCutOffInItsFirstRoundMayGoOn) {
+  for (const char* n : {"c", "d"}) {
+    before_.At(n).status.clear_last();
+    before_.At(n).status.set_phase(v1::PHASE_READY);
+    before_.At(n).status.set_live_workers(0);
+  }
+  Return({"c", "d"});
+  after_.Pass(absl::Seconds(1), {"c", "d", "new"});
+  EXPECT_THAT(after_.Told("c").wait().reason(),
+              testing::HasSubstr("(--lease, --shutdown-timeout) for workers of an earlier start"));
+  after_.Pass(2 * lease_ + Options().shutdown_grace - absl::Seconds(2), {"c", "d", "new"});
+  EXPECT_FALSE(after_.Told("c").has_run());
+  after_.Pass(absl::Seconds(3), {"c", "d", "new"});
+  EXPECT_TRUE(after_.Told("c").has_run());
+}
+
 // The separate coordinator that was replaced may still answer b.
 TEST_F(RecoveringTest, ASeparateCoordinatorMayHaveGoneOnWithAMissingMember) {
   const CoordinatorOptions& options = after_.core().job().options;
