@@ -51,7 +51,7 @@ bool IsDrained(BootTime now, const Job& job, const Host& host) {
   return HasAppliedStop(job, host) && (phase == v1::PHASE_READY || phase == v1::PHASE_UNUSABLE);
 }
 
-// If all are, a predecessor that is cut off has at most its own node, and with that alone it makes no lease last.
+// If all are, a predecessor that is cut off has no more than its own node, whose lease it cannot renew alone.
 bool AllNodesAreAttached(const Job& job) {
   const auto is_here = [](const auto& entry) { return entry.second.IsTrainer() && entry.second.IsAttached(); };
   return std::count_if(job.hosts.begin(), job.hosts.end(), is_here) >= job.options.max_nodes;
@@ -60,19 +60,22 @@ bool AllNodesAreAttached(const Job& job) {
 // Whether the coordinator before this one may be cut off with members that it still answers: it takes a lease and
 // its margin to notice, and then gives them a grace period. It is gone if it said so, or if the host whose agent
 // contained it is here with another agent. A node that is cut off alone with its own coordinator ends with its
-// lease, which needs an echo (lease.h). If nobody here knows a round, that coordinator may have made the first one
-// when it was cut off, and its RUN has reached only nodes that are not here.
+// lease, which needs an echo (lease.h). When it was cut off it may also have made a round that nobody here has
+// heard of, if none was running, and its RUN has reached only nodes that are not here.
 bool PredecessorMayGoOn(const Job& job) {
   if (!job.options.leased() || job.succession.FarewellIsValid()) return false;
-  if (!job.greatest.IsKnown()) return job.succession.had_predecessor() && !AllNodesAreAttached(job);
+  const bool may_hide_a_round =
+      job.greatest.IsKnown() ? job.greatest.came_drained : job.succession.had_predecessor();
+  const bool hides_nodes = may_hide_a_round && !AllNodesAreAttached(job);
+  if (!job.greatest.IsKnown()) return hides_nodes;
   const v1::Round& round = job.greatest.round;
-  if (!round.has_coordinator_rank()) return job.MembersUnseen() > 0;
+  if (!round.has_coordinator_rank()) return hides_nodes || job.MembersUnseen() > 0;
   const auto contained_it = [&](const auto& entry) {
     return job.Claims(entry.second) && entry.second.part.round.node_rank() == round.coordinator_rank();
   };
-  const bool is_back = std::any_of(job.hosts.begin(), job.hosts.end(), contained_it);
-  return !is_back &&
-         job.MembersUnseen() > (job.greatest.losses.ended.count(round.coordinator_rank()) == 0 ? 1 : 0);
+  if (std::any_of(job.hosts.begin(), job.hosts.end(), contained_it)) return false;
+  const bool is_known_ended = job.greatest.losses.ended.count(round.coordinator_rank()) > 0;
+  return hides_nodes || job.MembersUnseen() > (is_known_ended ? 0 : 1);
 }
 
 }  // namespace

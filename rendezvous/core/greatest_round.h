@@ -65,6 +65,8 @@ struct GreatestRound {
   // Made or continued by this epoch. Before that, another coordinator's members may know more than this one.
   bool is_controlled = false;
   BootTime since = absl::InfinitePast();  // when it was made
+  // A member was stopped by another coordinator, which may have made a further round since, unheard of here.
+  bool came_drained = false;
 
   MemberLosses losses;
   struct {

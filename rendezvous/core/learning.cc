@@ -87,6 +87,12 @@ void LearnGreaterRound(BootTime now, const v1::Round& last, Job* job, Effects* o
   job->gathering.largest = std::max(job->gathering.largest, last.largest_node_count());
 }
 
+// By the coordinator that it followed until now, whose round may have ended for this node since.
+bool HasBeenDrained(const v1::AgentStatus& status) {
+  return status.phase() == v1::PHASE_READY &&
+         (status.outcome() == v1::OUTCOME_STOPPED || status.outcome() == v1::OUTCOME_FAILED);
+}
+
 void LearnMembership(BootTime now, const v1::Round& last, Host& host, Job* job) {
   GreatestRound& greatest = job->greatest;
   Part& part = host.part;
@@ -101,6 +107,7 @@ void LearnMembership(BootTime now, const v1::Round& last, Host& host, Job* job) 
     part.workers = host.status.slots();
     host.seat = last.seat();
     if (host.RunsSomething()) host.lease_until = LeaseEnd(*job, host);  // it may hold one of the predecessor
+    greatest.came_drained |= HasBeenDrained(host.status);
     job->succession.NoteAttached(now);
     // A member of the greatest round has precedence for its place.
     job->hosts.GivePlaceTo(host.status);

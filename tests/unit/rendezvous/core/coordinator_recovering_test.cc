@@ -185,6 +185,22 @@ TEST_F(ReplacedPrimaryTest, ThatWasCutOffInItsFirstRoundMayGoOn) {
   EXPECT_TRUE(after_.Told("c").has_run());
 }
 
+// It was cut off together with a newcomer as it made the round after this one, which had been drained to let it in.
+TEST_F(ReplacedPrimaryTest, ThatWasCutOffInTheNextRoundMayGoOn) {
+  int rank = 1;  // after that of a
+  for (const char* n : {"c", "d"}) {
+    v1::AgentStatus& status = before_.At(n).status;
+    status.mutable_last()->set_node_count(3);
+    status.mutable_last()->set_node_rank(rank++);
+    status.set_phase(v1::PHASE_READY);
+    status.set_outcome(v1::OUTCOME_STOPPED);
+    status.set_live_workers(0);
+  }
+  Return({"c", "d"});
+  EXPECT_FALSE(RunsAfter(2 * lease_ + Options().shutdown_grace - absl::Seconds(1), {"c", "d"}));
+  EXPECT_TRUE(RunsAfter(absl::Seconds(3), {"c", "d"}));
+}
+
 // The separate coordinator that was replaced may still answer b.
 TEST_F(RecoveringTest, ASeparateCoordinatorMayHaveGoneOnWithAMissingMember) {
   const CoordinatorOptions& options = after_.core().job().options;
