@@ -110,6 +110,7 @@ void Invariants::CheckDrain(const CoordinatorHome& home, const v1::RoundId& roun
   if (coordinator.lost_a_member) return;  // which ends the round, and was right: see OnNodeLost
   for (const auto& [node_rank, id] : members) {
     if (coordinator.succeeded.count(node_rank) > 0) continue;
+    if (coordinator.ended_otherwise.count(node_rank) > 0) return;  // it has said so
     const auto member =
         std::find_if(hosts.begin(), hosts.end(), [&id = id](const auto& h) { return h->id() == id; });
     if (member == hosts.end() || !MayReturn(home, **member)) return;
