@@ -23,7 +23,12 @@ bool AnyHost(const Job& job, Predicate holds) {
 // overwrite what the others had finished.
 bool AllSucceeded(const Glance& glance) { return glance.job.EveryNodeSucceeded(); }
 
-bool IsCancelled(const Glance& glance) { return !glance.job.farewell && !glance.job.cancelled_on.empty(); }
+// A coordinator that starts anew in an agent first hears its own host, which may know how the job has ended.
+bool IsCancelled(const Glance& glance) {
+  const Job& job = glance.job;
+  const bool awaits_own_host = job.options.in_agent && job.OwnHost() == nullptr;
+  return !job.farewell && !job.cancelled_on.empty() && !awaits_own_host;
+}
 
 // A verdict before the first round waits for nodes that are still starting: they hear why the job ends, and one of
 // them may know of a round that this coordinator does not. While recovering, too, a round may run that no node has

@@ -168,6 +168,21 @@ TEST_F(ReplacedPrimaryTest, AMemberThatComesLateMayHoldALeaseOfIt) {
   EXPECT_TRUE(RunsAfter(absl::Seconds(3), {"c", "d"}));
 }
 
+TEST(RecoveringInAnAgent, ACancellationWaitsForTheOwnHostWhichMayKnowTheVerdict) {
+  for (const bool knows : {true, false}) {
+    Cluster after(InAgent(Fixed(2)), 43);
+    after.At("b").status.set_cancelled(true);
+    after.At("b").status.set_phase(v1::PHASE_LEAVING);
+    after.Join("b", 1);
+    EXPECT_FALSE(after.core().verdict().has_value());
+    after.At("a").status.set_at_primary(true);
+    if (knows) after.At("a").status.mutable_verdict()->set_exit_code(0);
+    after.Join("a", 0);
+    ASSERT_TRUE(after.core().verdict().has_value());
+    EXPECT_EQ(after.core().verdict()->exit_code(), knows ? 0 : 130);
+  }
+}
+
 // It was cut off together with b as it made the first round, so no RUN has reached c and d.
 TEST_F(ReplacedPrimaryTest, ThatWasCutOffInItsFirstRoundMayGoOn) {
   for (const char* n : {"c", "d"}) {
@@ -185,7 +200,8 @@ TEST_F(ReplacedPrimaryTest, ThatWasCutOffInItsFirstRoundMayGoOn) {
   EXPECT_TRUE(after_.Told("c").has_run());
 }
 
-// It was cut off together with a newcomer as it made the round after this one, which had been drained to let it in.
+// It was cut off together with a newcomer as it made the round after this one, which had been drained to let it
+// in.
 TEST_F(ReplacedPrimaryTest, ThatWasCutOffInTheNextRoundMayGoOn) {
   int rank = 1;  // after that of a
   for (const char* n : {"c", "d"}) {
