@@ -30,6 +30,20 @@ function(muster_library name)
   target_link_libraries(${name} PUBLIC muster_flags ${ARG_DEPS})
 endfunction()
 
+# muster_embed(OUT FOLDER NAMESPACE FUNCTION HEADER): a source that holds the Python files below FOLDER of this
+# directory, as FUNCTION declared in HEADER returns them. So an image needs no package of ours.
+function(muster_embed out folder namespace function header)
+  set(folder ${CMAKE_CURRENT_SOURCE_DIR}/${folder})
+  set(file ${CMAKE_CURRENT_BINARY_DIR}/${function}.cc)
+  file(GLOB_RECURSE python CONFIGURE_DEPENDS ${folder}/*.py)
+  add_custom_command(
+    OUTPUT ${file}
+    COMMAND ${CMAKE_COMMAND} -DFOLDER=${folder} -DNAMESPACE=${namespace} -DFUNCTION=${function} -DHEADER=${header}
+            -DOUT=${file} -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
+    DEPENDS ${python} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake)
+  set(${out} ${file} PARENT_SCOPE)
+endfunction()
+
 # All tests that have a label, so that a stage of tests/run.sh builds what it will run and no list can miss a test.
 # threads: what ThreadSanitizer has something to say about; no other code of ours starts or meets a second thread.
 foreach(label unit simulation threads)

@@ -20,22 +20,6 @@ int Python(const std::string& code, const OwnedFd& archive) {
   return std::system(absl::StrCat("python3 -c \"", code, "\" ", path).c_str());
 }
 
-TEST(StoredArchive, PythonFindsItWhole) {
-  const auto archive = MemoryFile("test", StoredArchive({{"some_module.py", "from pack.part import value\n"},
-                                                         {"pack/__init__.py", ""},
-                                                         {"pack/part.py", "value = 'content'\n"}}));
-  ASSERT_TRUE(archive.ok());
-  EXPECT_EQ(Python("import sys, zipfile; z = zipfile.ZipFile(sys.argv[1]); assert z.testzip() is None; "
-                   "assert z.read('pack/part.py') == b'value = \\'content\\'\\n'; "
-                   "assert z.namelist() == ['some_module.py', 'pack/__init__.py', 'pack/part.py']",
-                   *archive),
-            0);
-  EXPECT_EQ(Python("import sys; sys.path.insert(0, sys.argv[1]); import some_module; "
-                   "assert some_module.value == 'content'",
-                   *archive),
-            0);
-}
-
 TEST(BootstrapArchive, HoldsTheFilesOfTheRepository) {
   const auto archive = BootstrapArchive();
   ASSERT_TRUE(archive.ok());

@@ -1,0 +1,37 @@
+#include "base/io/stored_archive.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "base/io/memory_file.h"
+
+namespace muster {
+namespace {
+
+// Lets Python judge the archive: zipfile checks every header and the checksum, zipimport is what will read it.
+int Python(const std::string& code, const OwnedFd& archive) {
+  const std::string path = absl::StrCat("/proc/", getpid(), "/fd/", archive.get());
+  return std::system(absl::StrCat("python3 -c \"", code, "\" ", path).c_str());
+}
+
+TEST(StoredArchive, PythonFindsItWhole) {
+  const auto archive = MemoryFile("test", StoredArchive({{"some_module.py", "from pack.part import value\n"},
+                                                         {"pack/__init__.py", ""},
+                                                         {"pack/part.py", "value = 'content'\n"}}));
+  ASSERT_TRUE(archive.ok());
+  EXPECT_EQ(Python("import sys, zipfile; z = zipfile.ZipFile(sys.argv[1]); assert z.testzip() is None; "
+                   "assert z.read('pack/part.py') == b'value = \\'content\\'\\n'; "
+                   "assert z.namelist() == ['some_module.py', 'pack/__init__.py', 'pack/part.py']",
+                   *archive),
+            0);
+  EXPECT_EQ(Python("import sys; sys.path.insert(0, sys.argv[1]); import some_module; "
+                   "assert some_module.value == 'content'",
+                   *archive),
+            0);
+}
+
+}  // namespace
+}  // namespace muster
