@@ -45,7 +45,7 @@ fi
 readonly SHORT_DEPLOY=(ShippedFilesTest PackageTest)
 # The torch tests of the short form: trainings that survive the loss of a worker, an agent and the primary.
 readonly SHORT_TORCH=(test_all_reduce test_tqdm StandardLibraryTest test_a_killed_worker
-  test_a_killed_primary_host test_killed_agents)
+  test_a_killed_primary_host test_killed_agents test_accelerate_launch test_every_option_of_torchs_parser)
 # Those with containers: one is killed, and the primary returns under another address. Their image is made of this
 # machine's own files, so that they start within seconds.
 readonly SHORT_CONTAINER=(Killed.test_a_killed_worker Moved.test_the_primary)
@@ -102,7 +102,7 @@ run_ctest() {
 
 # python_tests FOLDER [NAME...]: all tests below tests/FOLDER, or those whose full name contains one of the names.
 python_tests() {
-  local log=$REPORTS/python-$1.log name
+  local log=$REPORTS/python-$1${MUSTER_CALLED:+-$MUSTER_CALLED}.log name
   local -a only=()
   for name in "${@:2}"; do only+=(-k "$name"); done
   "$(python_for_tests)" -m unittest discover -s "tests/$1" -v "${only[@]}" 2>&1 | tee "$log"
@@ -110,7 +110,13 @@ python_tests() {
 }
 
 torch_tests() {
-  if [ "$form" = short ]; then python_tests torch "${SHORT_TORCH[@]}"; else python_tests torch; fi
+  if [ "$form" = short ]; then
+    python_tests torch "${SHORT_TORCH[@]}"
+  else
+    # Also by the two ways in which other launchers come to it, without the cases that count what all others need.
+    python_tests torch && MUSTER_CALLED=module python_tests torch differential &&
+      MUSTER_CALLED=launcher python_tests torch differential
+  fi
 }
 
 deploy_tests() {

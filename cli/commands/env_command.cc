@@ -2,6 +2,7 @@
 // Starts nothing.
 #include "cli/commands/commands.h"
 #include "cli/commands/help.h"
+#include "cli/commands/launcher_line.h"
 #include "cli/env/env_check.h"
 #include "cli/env/env_probe.h"
 #include "cli/env/env_report.h"
@@ -51,11 +52,13 @@ Exit codes:
 }
 
 int EnvCommand(const Invocation& invocation) {
-  const auto command_line = ParseCommandLine(EnvOptions(), invocation.arguments, "muster env");
+  auto command_line = ParseCommandLine(EnvOptions(), invocation.arguments, "muster env");
   if (!command_line.ok()) return Complain(command_line.status());
   if (command_line->help) return Print(EnvHelp());
 
-  const Environment environment = ReadEnvironment();
+  Environment environment = ReadEnvironment();
+  command_line = LineOf(*std::move(command_line), &environment);
+  if (!command_line.ok()) return Complain(command_line.status());
   const Machine machine = ReadMachine(environment);
   const absl::StatusOr<RunPlan> plan = Plan(*command_line, environment, machine);
   if (!plan.ok()) return Complain(plan.status());

@@ -40,6 +40,7 @@
 #include "base/wire/sidecar.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/help.h"
+#include "cli/commands/launcher_line.h"
 #include "cli/commands/local_console.h"
 #include "cli/commands/node_start.h"
 #include "cli/commands/startup_signals.h"
@@ -425,19 +426,21 @@ defaults to 3.
 
 int LocalCommand(const Invocation& invocation) {
   if (getpid() == 1) return host::RunInit(invocation.argv);
-  const auto command_line = ParseCommandLine(LocalOptions(), invocation.arguments, "muster local");
+  auto command_line = ParseCommandLine(LocalOptions(), invocation.arguments, "muster local");
   if (!command_line.ok()) return Complain(command_line.status());
   if (command_line->help) return Print(LocalHelp());
   if (const auto socket = command_line->given.find("host-socket"); socket != command_line->given.end()) {
     return Complain(
         Fault(Origin::kFlag, "--host-socket", socket->second, "muster local runs whole nodes; leave it out"));
   }
-  const absl::StatusOr<int> nodes = LocalNodeCount(*command_line);
-  if (!nodes.ok()) return Complain(nodes.status());
 
   const Inherited inherited = PrepareProcess();
   StartupSignals startup_signals(inherited);
   Environment environment = TakeEnvironment();
+  command_line = LineOf(*std::move(command_line), &environment);
+  if (!command_line.ok()) return Complain(command_line.status());
+  const absl::StatusOr<int> nodes = LocalNodeCount(*command_line);
+  if (!nodes.ok()) return Complain(nodes.status());
   std::string& token = environment[kTokenVariable];
   const bool has_files = environment.contains(kTokenFileVariable) || environment.contains(kTlsCertVariable) ||
                          command_line->given.contains(kTokenFileOption) ||

@@ -16,8 +16,9 @@
 #include "base/core/status_macros.h"
 #include "base/io/health.h"
 #include "base/io/whole_file.h"
+#include "cli/commands/launcher_line.h"
+#include "cli/launchers/inner_launcher.h"
 #include "cli/options/exit_codes.h"
-#include "cli/options/known_launchers.h"
 #include "cli/options/log_level.h"
 #include "cli/options/option_table.h"
 #include "cli/plan/debugger.h"
@@ -38,10 +39,16 @@ absl::Status CheckScriptIsGiven(const RunPlan& plan, const std::string& command)
   return absl::InvalidArgumentError(absl::StrCat("no SCRIPT was given (see ", command, " --help)"));
 }
 
-// Refuses `muster run python train.py` and the like, with the line to type instead.
+// Refuses `muster run python train.py` and the like, with the line to type instead, and a launcher that would
+// start workers in each worker.
 absl::Status CheckNoLauncherInside(const CommandLine& line, const RunPlan& plan) {
+  const bool is_file = IsFileHere(line.script);
+  ASSIGN_OR_RETURN(const std::optional<InnerLauncher> launcher, FindLauncher(line, is_file));
+  if (launcher) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        NameOf(*launcher), ": it would start workers in each worker; give the command of one worker instead"));
+  }
   if (plan.no_python || IsOn(plan.settings.program.module)) return absl::OkStatus();
-  const bool is_file = access(line.script.c_str(), F_OK) == 0 && line.script.find('/') == std::string::npos;
   if (const std::optional<std::string> instead = LineInstead(line, is_file)) {
     return absl::InvalidArgumentError(
         absl::StrCat(line.script, ": muster starts the workers itself; type: ", *instead));

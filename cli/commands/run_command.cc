@@ -1,4 +1,5 @@
-// `muster run`, also by the name of another launcher: becomes the host of a node, or the sidecar of one.
+// `muster run`, also by the name of another launcher or with one in the place of the script: becomes the host of a
+// node, or the sidecar of one.
 #include <unistd.h>
 
 #include <optional>
@@ -7,24 +8,22 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "agent/host/init.h"
-#include "agent/platform/machine/machine_probe.h"
 #include "base/core/status_macros.h"
 #include "base/proc/process_setup.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/completion.h"
 #include "cli/commands/help.h"
+#include "cli/commands/launcher_line.h"
 #include "cli/commands/node_start.h"
 #include "cli/commands/sidecar_form.h"
 #include "cli/commands/startup_signals.h"
 #include "cli/options/deepspeed.h"
 #include "cli/options/option_table.h"
 #include "cli/plan/machine.h"
-#include "rendezvous/transport/address.h"
 
 namespace muster::cli {
 namespace {
 
-constexpr char kVisibleDevices[] = "CUDA_VISIBLE_DEVICES";
 constexpr char kAsTorchrun[] = R"(
 muster, called by this name, takes the options of torchrun and its own, and
 reads them as torchrun does: the job is this node alone without --nnodes, unless
@@ -43,24 +42,15 @@ int RunLine(const CommandLine& line, const Environment& environment, const std::
   return BecomeHost(*std::move(node), inherited, startup_signals);
 }
 
-std::vector<std::string> DeepspeedEnvFiles(const Environment& environment) {
-  const auto named = environment.find("DS_ENV_FILE"), home = environment.find("HOME");
-  const std::string name = named == environment.end() || named->second.empty() ? ".deepspeed_env" : named->second;
-  if (name.front() == '/' || home == environment.end()) return {name};
-  return {absl::StrCat(home->second, "/", name), name};
-}
-
-DeepspeedMachine ThisMachine(const Environment& environment, const std::string& hostname) {
-  return {.read_file = machine::ReadRegularFile,
-          .is_here =
-              [hostname](const std::string& host) {
-                // A pod's name in DNS appears only after its start, and its host name has no domain.
-                const bool is_named = host == hostname || host.starts_with(hostname + ".");
-                return is_named || rendezvous::IsLocalAddress(host).value_or(false);
-              },
-          .count_devices =
-              [&environment] { return machine::CountAccelerators(environment, machine::SystemProbe()).count; },
-          .env_files = DeepspeedEnvFiles(environment)};
+// `muster run torchrun ...` and the like, as under the launcher's own name.
+int RunInnerLauncher(const InnerLauncher& launcher, const CommandLine& line, Environment* environment,
+                     Invocation invocation, const Inherited& inherited, StartupSignals* startup_signals) {
+  const absl::StatusOr<JoinedLine> joined = TakeOver(launcher, line, environment);
+  if (!joined.ok()) return Complain(joined.status());
+  invocation.command = launcher.kind == LauncherKind::kDeepspeed ? "deepspeed" : kTorchrun;
+  if (joined->line.help)
+    return Print(invocation.command == kTorchrun ? RunHelp(invocation.command) : DeepspeedHelp());
+  return RunLine(joined->line, *environment, joined->notes, invocation, inherited, startup_signals);
 }
 
 void AppendOptions(std::string* out) {
@@ -91,6 +81,9 @@ EVERYWHERE  COMMAND --nproc-per-node gpu train.py         on one machine, all it
                           on node 1 of 2; A is the name or address of node 0
   COMMAND --nnodes 2:4 ELASTIC --rdzv-endpoint A:29400 train.py
                           on each of 2 to 4 nodes; A is one of them
+
+SCRIPT may also be the line of torchrun, python -m torch.distributed.run (or
+launch), deepspeed, accelerate launch or tune run: muster then does its work.
 
 The nodes connect to one of them, the primary. When enough nodes are ready, it
 starts the workers of all of them; each such start is a round. A node that is
@@ -136,7 +129,13 @@ int RunCommand(const Invocation& invocation) {
   if (getpid() == 1) return host::RunInit(invocation.argv);
   auto command_line = ParseCommandLine(RunOptions(), invocation.arguments, invocation.command);
   if (command_line.ok() && command_line->help) return Print(RunHelp(invocation.command));
-  const Environment environment = TakeEnvironment();
+  absl::StatusOr<std::optional<InnerLauncher>> launcher = std::nullopt;
+  if (command_line.ok()) launcher = FindLauncher(*command_line, IsFileHere(command_line->script));
+  if (!launcher.ok()) return Complain(launcher.status());
+  if (*launcher && (*launcher)->kind == LauncherKind::kPython) {
+    return BecomePythonLauncher(**launcher, *command_line, invocation.called_as);
+  }
+  Environment environment = TakeEnvironment();
   const std::string socket = HostSocketOf(command_line, invocation.arguments, environment);
   if (!socket.empty()) return RunAsSidecar(command_line, environment, invocation, socket);
   if (!command_line.ok()) return Complain(command_line.status());
@@ -148,6 +147,8 @@ int RunCommand(const Invocation& invocation) {
   }
   const Inherited inherited = PrepareProcess();
   StartupSignals startup_signals(inherited);
+  if (*launcher)
+    return RunInnerLauncher(**launcher, *command_line, &environment, invocation, inherited, &startup_signals);
   return RunLine(*command_line, environment, {}, invocation, inherited, &startup_signals);
 }
 
@@ -156,12 +157,9 @@ int DeepspeedCommand(const Invocation& invocation) {
   const Inherited inherited = PrepareProcess();
   StartupSignals startup_signals(inherited);
   Environment environment = TakeEnvironment();
-  const absl::StatusOr<DeepspeedLine> read =
-      ReadDeepspeedLine(invocation.arguments, ThisMachine(environment, ReadMachine(environment).hostname));
+  const absl::StatusOr<JoinedLine> read = TakeDeepspeedLine(invocation.arguments, &environment);
   if (!read.ok()) return Complain(read.status());
   if (read->line.help) return Print(DeepspeedHelp());
-  for (const auto& [name, value] : read->variables) environment[name] = value;
-  if (!read->visible_devices.empty()) environment[kVisibleDevices] = read->visible_devices;
   return RunLine(read->line, environment, read->notes, invocation, inherited, &startup_signals);
 }
 

@@ -18,8 +18,10 @@ FOREIGN = {"nodes", "gpus-per-node", "ntasks-per-node", "cpus-per-task", "kill-o
            "alias", "cap-drop", "from", "init", "ipc", "memory", "network", "read-only", "restart", "security-opt",
            "shm-size", "signal", "stop-timeout", "user",
            # kubectl's
-           "dry-run", "from-file"}
-NAME = re.compile(r"--([a-z][a-z-]*)")
+           "dry-run", "from-file",
+           # torchtune's
+           "config"}
+NAME = re.compile(r"--([a-z][a-z-]*)\b")  # those of Accelerate have underscores
 PLAIN_VALUE = re.compile(r"\d+(ms|s|m|h)?")
 FOLDERS = "agent|base|cli|deploy|docs|proto|rendezvous|tests"
 

@@ -91,13 +91,10 @@ class TorchrunLines(unittest.TestCase):
             self.assertEqual(0, node.exit_code(), node.err())
             self.assertRegex(node.err().splitlines()[0], said)
 
-    def test_another_launcher_inside_gets_the_line_to_type(self):
-        for words, instead in ((["torchrun", "--nnodes=1", "x.py"], "muster run --nnodes=1 x.py"),
-                               (["python", "-m", "torch.distributed.run", "x.py"], "muster run x.py"),
-                               (["python", "-W", "error", "x.py"], "muster run --no-python python -W error x.py")):
-            node = self.start("run", *words)
-            self.assertEqual(64, node.exit_code())
-            self.assertTrue(node.err().rstrip().endswith(f"type: {instead}"), node.err())
+    def test_an_interpreter_inside_gets_the_line_to_type(self):
+        node = self.start("run", "python", "-W", "error", "x.py")
+        self.assertEqual(64, node.exit_code())
+        self.assertTrue(node.err().rstrip().endswith("type: muster run --no-python python -W error x.py"), node.err())
 
     def test_a_muster_in_a_worker_has_its_own_job(self):
         inner = [str(cluster.BINARY), "run", "--standalone", "--nproc-per-node=1", "--no-python", "sh", "-c",

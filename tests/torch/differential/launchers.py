@@ -39,13 +39,33 @@ class Node:
     status: int = None
 
 
+# How muster is called: by the name torchrun; by `muster run python -m torch.distributed.run`; or by a launcher that
+# calls torch's main, as Accelerate does, in which muster takes torchrun's place.
+CALLED = os.environ.get("MUSTER_CALLED", "name")
+LAUNCHER = """#!%s
+import importlib, os, sys
+sys.argv[:2] = ["torchrun"]
+importlib.import_module(os.environ.pop("LAUNCHER_MODULE")).main()
+"""
+
+
 class MusterProcess:
-    """The built binary, called by the name torchrun."""
+    """The built binary in the place of torchrun, or of torch.distributed.launch."""
 
     def __init__(self, arguments, environment, cwd, out, err, launch):
-        arguments = ["--pass-local-rank", *arguments] if launch else arguments
+        module = "torch.distributed.launch" if launch else "torch.distributed.run"
+        if CALLED == "launcher":
+            launcher = pathlib.Path(out).with_name("accelerate")
+            launcher.write_text(LAUNCHER % PYTHON)
+            launcher.chmod(0o755)
+            environment = environment | {"LAUNCHER_MODULE": module}
+            line = ["muster", "run", str(launcher), "launch", *arguments]
+        elif CALLED == "module":
+            line = ["muster", "run", PYTHON, "-m", module, *arguments]
+        else:
+            line = ["torchrun", *(["--pass-local-rank"] if launch else []), *arguments]
         with open(out, "wb") as out_file, open(err, "wb") as err_file:
-            self._process = subprocess.Popen(["torchrun", *arguments], executable=BINARY, env=environment, cwd=cwd,
+            self._process = subprocess.Popen(line, executable=BINARY, env=environment, cwd=cwd,
                                              stdin=subprocess.DEVNULL, stdout=out_file, stderr=err_file,
                                              start_new_session=True)
         self.pid = self._process.pid

@@ -18,6 +18,7 @@ import unittest
 import cluster
 
 SCRIPTS = pathlib.Path(__file__).resolve().parent / "scripts"
+HOOK = cluster.ROOT / "cli/launchers/python/__main__.py"
 BIN = pathlib.Path(os.path.normpath(sys.executable)).parent
 TORCHRUN = (str(BIN / "torchrun"), "--standalone", "--nproc-per-node=2")
 MUSTER = (str(cluster.BINARY), "run", "--standalone", "--nproc-per-node=2")
@@ -45,7 +46,7 @@ def environment_for(folder):
                         "TMPDIR": str(folder), "DS_ACCELERATOR": "cpu"}
 
 
-class FrameworksTest(unittest.TestCase):
+class UnderLaunchers(unittest.TestCase):
     def run_under(self, launcher, script, *arguments, options=(), environment=()):
         """Exit code and output of one launcher with two workers of the script."""
         with tempfile.TemporaryDirectory(prefix="muster-test-") as folder:
@@ -66,6 +67,8 @@ class FrameworksTest(unittest.TestCase):
         self.assertEqual(self.results(own, script, *arguments, options=own_options),
                          self.results(ours, script, *arguments))
 
+
+class FrameworksTest(UnderLaunchers):
     @needs("torch")
     def test_gloo_by_the_environment(self):
         self.assert_alike("env_init.py")
@@ -102,7 +105,7 @@ class FrameworksTest(unittest.TestCase):
 
     @needs("torch")
     def test_a_torchrun_in_a_worker_has_its_own_job(self):
-        inner = ("--no-python", *TORCHRUN[:2], "--nproc-per-node=1")
+        inner = ("--no-python", "sh", "-c", f"exec {TORCHRUN[0]} --standalone --nproc-per-node=1 \"$$@\"", "sh")
         self.assert_alike("env_init.py", own=(*TORCHRUN, *inner), ours=(*MUSTER, *inner))
 
     @needs("torch", "accelerate")
@@ -175,6 +178,78 @@ class FrameworksTest(unittest.TestCase):
                 known.append({(letter or name).replace("_", "-") for letter, name in OPTION.findall(text)})
         self.assertIn("--num-gpus", known[0])
         self.assertFalse(sorted(known[0] - known[1] - {"--help", "-h"}))
+
+
+ACCELERATE = (str(BIN / "accelerate"), "launch", "--multi_gpu", "--mixed_precision=bf16")
+
+
+@needs("torch", "accelerate")
+class LaunchersTest(UnderLaunchers):
+    """Launchers that call torch's run() from their own Python: muster takes its place."""
+
+    def test_accelerate_launch(self):
+        options = ("--num_processes=2", "--num_machines=1", "--dynamo_backend=no")
+        self.assert_alike("use_accelerate.py", own=(*ACCELERATE, *options),
+                          ours=(str(cluster.BINARY), "run", *ACCELERATE, *options))
+
+    def test_accelerates_options_and_those_in_front_reach_muster(self):
+        ours = (str(cluster.BINARY), "run", "--max-restarts=2", "--nproc-per-node=2", *ACCELERATE)
+        options = ("--num_processes=4", "--max_restarts=1", "--role=trainer", "--tee=3")
+        code, output = self.run_under(ours, "use_accelerate.py", options=options)
+        self.assertEqual(0, code, output)
+        self.assertEqual(2, len(RESULT.findall(output)), output)
+        self.assertIn("[trainer0]:result rank=0", output)
+        for option in ("nproc-per-node=2", "max-restarts=2"):
+            self.assertRegex(output, f"muster: --{option}, given before accelerate, takes precedence over its --")
+
+    def test_accelerate_on_two_machines(self):
+        options = ("--num_machines=2", "--num_processes=2", "--main_process_ip=127.0.0.1",
+                   f"--main_process_port={free_port()}", str(SCRIPTS / "use_accelerate.py"))
+        with tempfile.TemporaryDirectory(prefix="muster-test-") as folder:
+            nodes = [cluster.Node(f"node{rank}", [*ACCELERATE, f"--machine_rank={rank}", *options],
+                                  environment_for(folder)) for rank in range(2)]
+            for node in nodes:
+                self.addCleanup(node.process.wait)
+                self.addCleanup(node.process.kill)
+            for rank, node in enumerate(nodes):
+                self.assertEqual(0, node.process.wait(LIMIT_S), node.output())
+                self.assertEqual(1, len(node.find(f"result rank={rank} world=2")), node.output())
+
+    def test_every_option_of_torchs_parser_survives(self):
+        from torch.distributed import launch, run  # pylint: disable=import-outside-toplevel
+        spec = importlib.util.spec_from_file_location("muster_launcher", HOOK)
+        hook = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(hook)
+        for parse, flags in ((run.parse_args, []), (launch.parse_args, []), (launch.parse_args, ["--use-env"])):
+            parser = run.get_args_parser()
+            line = list(flags)
+            for action in parser._actions[1:]:
+                if not action.option_strings:
+                    continue
+                sample = action.choices[-1] if action.choices else "7" if action.type in (int, float) else "a,,b,c"
+                line += action.option_strings[:1] if action.nargs == 0 else [action.option_strings[0], sample]
+            for words in (line, flags, [*flags, "--nnodes=1:4"]):
+                args = parse([*words, "train.py", "--", "-x"])
+                options = hook.options_of(parser, args)
+                again = parse([*flags, *[word for word in options if word != "--pass-local-rank"], *["train.py", "-x"]])
+                self.assertEqual(args, again, options)
+                self.assertEqual(parse is launch.parse_args and not flags, "--pass-local-rank" in options)
+            self.assertGreater(len(hook.options_of(parser, parse([*line, "train.py"]))), 20)
+
+    def test_what_muster_has_no_part_in_is_said(self):
+        with tempfile.TemporaryDirectory(prefix="muster-test-") as folder:
+            alone, in_process = pathlib.Path(folder, "alone.py"), pathlib.Path(folder, "accelerate")
+            alone.write_text("print('trained')")
+            shutil.copy(SCRIPTS / "elastic_launch.py", in_process)
+            in_process.chmod(0o755)
+            for line, said in (((*ACCELERATE[:2], "--num_processes=1", str(alone)),
+                                "accelerate starts python itself, not by torchrun: muster has no part in this job"),
+                               ((str(in_process), "launch"), "accelerate starts its workers from within its own process")):
+                run = subprocess.run([str(cluster.BINARY), "run", *line], env=environment_for(folder) | {"RANK": "0"},
+                                     cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                     timeout=LIMIT_S, check=False)
+                self.assertEqual(0, run.returncode, run.stderr)
+                self.assertIn(f"muster: {said}", run.stderr)
 
 
 class StoppedTest(unittest.TestCase):

@@ -1,4 +1,4 @@
-// The meaning of torchrun's own options, and command lines that start another launcher.
+// The meaning of torchrun's own options, and their completion.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -8,7 +8,6 @@
 
 #include "base/core/status_macros.h"
 #include "cli/commands/completion.h"
-#include "cli/options/known_launchers.h"
 #include "cli/options/option_table.h"
 #include "cli/options/output_values.h"
 #include "cli/options/read_settings.h"
@@ -157,70 +156,6 @@ TEST(PythonCode, IsRefusedWithTheReason) {
   EXPECT_THAT(std::string(AsStd(Read({"--event-log-handler", "console", "t.py"}).status().message())),
               HasSubstr("--event-log-handler console: names a Python handler"));
   EXPECT_TRUE(Read({"--event-log-handler", "null", "t.py"}).ok());
-}
-
-std::string Instead(const Words& words, bool is_file = false) {
-  const auto line = ParseCommandLine(RunOptions(), words);
-  EXPECT_TRUE(line.ok()) << line.status();
-  return LineInstead(*line, is_file).value_or("");
-}
-
-TEST(LauncherInside, IsAnsweredWithTheLineToType) {
-  EXPECT_EQ(Instead({"python", "x.py", "--lr", "0.1"}), "muster run x.py --lr 0.1");
-  EXPECT_EQ(Instead({"--nproc-per-node", "2", "/usr/bin/python3.11", "-u", "-m", "pkg.mod", "a b"}),
-            "muster run --nproc-per-node=2 -m pkg.mod 'a b'");
-  EXPECT_EQ(Instead({"torchrun", "--nnodes=2", "x.py"}), "muster run --nnodes=2 x.py");
-  EXPECT_EQ(Instead({"accelerate", "launch", "--num_processes", "2", "x.py", "a"}), "muster run x.py a");
-  EXPECT_EQ(Instead({"muster", "run", "x.py"}), "muster run x.py");
-  EXPECT_THAT(Instead({"deepspeed", "x.py"}), HasSubstr("./deepspeed x.py"));
-}
-
-TEST(LauncherInside, KeepsInterpreterOptionsAndCode) {
-  EXPECT_EQ(Instead({"python", "-W", "ignore", "-m", "pkg.mod", "a"}),
-            "muster run --no-python python -W ignore -m pkg.mod a");
-  EXPECT_EQ(Instead({"python3", "-X", "dev", "x.py"}), "muster run --no-python python3 -X dev x.py");
-  EXPECT_EQ(Instead({"--nproc-per-node=2", "python", "-c", "print(1)"}),
-            "muster run --nproc-per-node=2 --no-python python -c 'print(1)'");
-  EXPECT_EQ(Instead({"python", "-u", "-c", "1"}), "muster run --no-python python -u -c 1");
-  EXPECT_EQ(Instead({"python", "-"}), "muster run --no-python python -");
-  EXPECT_EQ(Instead({"python", "-u"}), "muster run SCRIPT");
-}
-
-TEST(LauncherInside, RecognizesTorchsLaunchersAsModules) {
-  EXPECT_EQ(Instead({"python", "-m", "torch.distributed.run", "--nnodes=2", "x.py"}),
-            "muster run --nnodes=2 x.py");
-  EXPECT_EQ(Instead({"python3", "-u", "-m", "torch.distributed.launch", "--nproc_per_node=2", "x.py", "-m"}),
-            "muster run --pass-local-rank --nproc_per_node=2 x.py -m");
-  EXPECT_EQ(
-      Instead({"python", "-m", "torch.distributed.launch", "--nnodes", "1", "--use_env", "x.py", "--use-env"}),
-      "muster run --nnodes 1 x.py --use-env");
-}
-
-TEST(LauncherInside, PassesNoDashesOnThatTorchrunLoses) {
-  EXPECT_EQ(Instead({"torchrun", "--nnodes=1", "-m", "pkg.train", "--", "--depth=20"}),
-            "muster run --nnodes=1 -m pkg.train --depth=20");
-  EXPECT_EQ(Instead({"python", "-m", "torch.distributed.run", "x.py", "--", "-a"}), "muster run x.py -a");
-  EXPECT_EQ(Instead({"torchrun", "x.py", "a", "--", "-a"}), "muster run x.py a -- -a");
-  EXPECT_EQ(Instead({"torchrun", "x.py", "--", "--", "-a"}), "muster run x.py -- -a");
-}
-
-TEST(LauncherInside, IgnoresFilesOfThatName) {
-  EXPECT_EQ(Instead({"python"}, true), "");
-  EXPECT_EQ(Instead({"pythonic.py"}), "");
-}
-
-TEST(ShellInside, IsAnsweredWithNoPython) {
-  const auto instead = [](const Words& words, bool is_file = false) {
-    const auto line = ParseCommandLine(RunOptions(), words);
-    EXPECT_TRUE(line.ok()) << line.status();
-    return ShellLineInstead(*line, is_file).value_or("");
-  };
-  EXPECT_EQ(instead({"--nproc-per-node=2", "bash", "-c", "echo $RANK"}),
-            "muster run --nproc-per-node=2 --no-python bash -c 'echo $RANK'");
-  EXPECT_EQ(instead({"/bin/sh", "x"}), "muster run --no-python /bin/sh x");
-  EXPECT_EQ(instead({"./s.sh", "a b"}, true), "muster run --no-python bash ./s.sh 'a b'");
-  EXPECT_EQ(instead({"bash"}, true), "") << "a Python script of this name";
-  EXPECT_EQ(instead({"bash.py"}), "");
 }
 
 // The completions that bash offers for a line, computed by the script itself.

@@ -1,0 +1,95 @@
+#include "cli/commands/launcher_line.h"
+
+#include <unistd.h>
+
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "agent/platform/machine/accelerators.h"
+#include "agent/platform/machine/machine_probe.h"
+#include "base/core/status_macros.h"
+#include "cli/commands/commands.h"
+#include "cli/launchers/python_launcher.h"
+#include "cli/plan/machine.h"
+#include "rendezvous/transport/address.h"
+
+namespace muster::cli {
+namespace {
+
+constexpr char kVisibleDevices[] = "CUDA_VISIBLE_DEVICES";
+constexpr char kPythonOption[] = "python";
+
+std::vector<std::string> DeepspeedEnvFiles(const Environment& environment) {
+  const auto named = environment.find("DS_ENV_FILE"), home = environment.find("HOME");
+  const std::string name = named == environment.end() || named->second.empty() ? ".deepspeed_env" : named->second;
+  if (name.front() == '/' || home == environment.end()) return {name};
+  return {absl::StrCat(home->second, "/", name), name};
+}
+
+DeepspeedMachine ThisMachine(const Environment& environment, const std::string& hostname) {
+  return {.read_file = machine::ReadRegularFile,
+          .is_here =
+              [hostname](const std::string& host) {
+                // A pod's name in DNS appears only after its start, and its host name has no domain.
+                const bool is_named = host == hostname || host.starts_with(hostname + ".");
+                return is_named || rendezvous::IsLocalAddress(host).value_or(false);
+              },
+          .count_devices =
+              [&environment] { return machine::CountAccelerators(environment, machine::SystemProbe()).count; },
+          .env_files = DeepspeedEnvFiles(environment)};
+}
+
+// torchrun's workers get PYTHON_EXEC, else its own Python.
+bool IsPythonChosen(const std::map<std::string, std::string>& in_front, const Environment& environment) {
+  const auto variable = environment.find("PYTHON_EXEC");
+  return in_front.contains(kPythonOption) || (variable != environment.end() && !variable->second.empty());
+}
+
+}  // namespace
+
+bool IsFileHere(const std::string& script) {
+  return script.find('/') == std::string::npos && access(script.c_str(), F_OK) == 0;
+}
+
+absl::StatusOr<JoinedLine> TakeDeepspeedLine(const std::vector<std::string>& words, Environment* environment) {
+  const std::string hostname = ReadMachine(*environment).hostname;
+  ASSIGN_OR_RETURN(DeepspeedLine read, ReadDeepspeedLine(words, ThisMachine(*environment, hostname)));
+  for (const auto& [name, value] : read.variables) (*environment)[name] = value;
+  if (!read.visible_devices.empty()) (*environment)[kVisibleDevices] = read.visible_devices;
+  return JoinedLine{std::move(read.line), std::move(read.notes)};
+}
+
+absl::StatusOr<JoinedLine> TakeOver(const InnerLauncher& launcher, const CommandLine& line,
+                                    Environment* environment) {
+  const std::map<std::string, std::string> in_front = OptionsInFrontOf(line);
+  JoinedLine own;
+  if (launcher.kind == LauncherKind::kPython) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        NameOf(launcher), ": only muster run can start it, as its settings are known only once it runs"));
+  } else if (launcher.kind == LauncherKind::kDeepspeed) {
+    ASSIGN_OR_RETURN(own, TakeDeepspeedLine(launcher.words, environment));
+  } else {
+    ASSIGN_OR_RETURN(own.line, ReadTorchLine(launcher));
+  }
+  const std::string python = PythonOf(launcher, *environment);
+  if (!python.empty() && !IsPythonChosen(in_front, *environment)) own.line.given.emplace(kPythonOption, python);
+  return Join(in_front, launcher, std::move(own));
+}
+
+absl::StatusOr<CommandLine> LineOf(CommandLine line, Environment* environment) {
+  ASSIGN_OR_RETURN(const std::optional<InnerLauncher> launcher, FindLauncher(line, IsFileHere(line.script)));
+  if (!launcher) return line;
+  ASSIGN_OR_RETURN(JoinedLine joined, TakeOver(*launcher, line, environment));
+  return std::move(joined.line);
+}
+
+int BecomePythonLauncher(const InnerLauncher& launcher, const CommandLine& line, const std::string& called_as) {
+  const Environment environment = ReadEnvironment();
+  const std::map<std::string, std::string> in_front = OptionsInFrontOf(line);
+  const auto given = in_front.find(kPythonOption);
+  const std::string python = given == in_front.end() ? PythonOf(launcher, environment) : given->second;
+  return Complain(BecomeLauncher(launcher, in_front, python, called_as, environment));
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,222 @@
+#include "cli/launchers/inner_launcher.h"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "base/core/status_macros.h"
+#include "base/text/problem.h"
+#include "cli/options/option_table.h"
+
+namespace muster::cli {
+namespace {
+
+constexpr char kModule[] = "module";
+constexpr char kNoPython[] = "no-python";
+constexpr char kUseEnv[] = "use-env";
+
+using Words = std::vector<std::string>;
+
+std::string_view BaseName(std::string_view path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string_view::npos ? path : path.substr(slash + 1);
+}
+
+// python, python3, python3.11
+bool IsPython(std::string_view name) {
+  if (!name.starts_with("python")) return false;
+  name.remove_prefix(6);
+  return std::all_of(name.begin(), name.end(), [](char c) { return (c >= '0' && c <= '9') || c == '.'; });
+}
+
+std::string Quoted(const std::string& word) {
+  constexpr std::string_view kPlain = "_-./:=,@%+";
+  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [&](unsigned char c) {
+    return std::isalnum(c) != 0 || kPlain.find(static_cast<char>(c)) != std::string_view::npos;
+  });
+  if (plain) return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+// A `muster run` line with our own options as given, followed by `rest`.
+std::string RunLine(const CommandLine& line, const Words& rest) {
+  Words words = {"muster", "run"};
+  for (const auto& [name, value] : line.given) {
+    const OptionSpec* spec = FindOption(RunOptions(), name);
+    words.push_back(absl::StrCat("--", name, spec != nullptr && !spec->is_switch() ? "=" + Quoted(value) : ""));
+  }
+  for (const std::string& word : rest) words.push_back(Quoted(word));
+  return absl::StrJoin(words, " ");
+}
+
+// A launcher as a program and as a module. Source: their entry points in torch 2.13, DeepSpeed 0.19.8
+// (bin/deepspeed), Accelerate 1.15.0 and torchtune 0.6.1.
+struct Known {
+  LauncherKind kind;
+  std::string_view program, module;
+  std::string_view command;  // the word that follows; empty: none
+};
+constexpr Known kKnown[] = {
+    {LauncherKind::kTorchrun, kTorchrun, "torch.distributed.run", ""},
+    {LauncherKind::kTorchLaunch, "", "torch.distributed.launch", ""},
+    {LauncherKind::kDeepspeed, "deepspeed", "deepspeed.launcher.runner", ""},
+    {LauncherKind::kPython, "accelerate", "accelerate.commands.accelerate_cli", "launch"},
+    {LauncherKind::kPython, "accelerate-launch", "accelerate.commands.launch", ""},
+    {LauncherKind::kPython, "tune", "torchtune._cli.tune", "run"},
+};
+
+const Known* FindKnown(std::string_view Known::*name, std::string_view wanted) {
+  const auto* const found = std::find_if(std::begin(kKnown), std::end(kKnown),
+                                         [&](const Known& known) { return known.*name == wanted; });
+  return found == std::end(kKnown) || wanted.empty() ? nullptr : found;
+}
+
+const Known* FindKnown(const InnerLauncher& launcher) {
+  return launcher.is_module ? FindKnown(&Known::module, launcher.program)
+                            : FindKnown(&Known::program, BaseName(launcher.program));
+}
+
+// The module and the words after it of `python -X dev -m MODULE ...`; empty: the interpreter runs something else.
+// Its own options do not reach the workers of a launcher.
+Words AfterModuleFlag(const Words& arguments) {
+  for (size_t at = 0; at < arguments.size() && arguments[at].starts_with('-'); ++at) {
+    const std::string& word = arguments[at];
+    if (word == "-m") return {arguments.begin() + static_cast<int64_t>(at) + 1, arguments.end()};
+    if (word == "-c" || word == "-") break;
+    at += word == "-X" || word == "-W" ? 1 : 0;
+  }
+  return {};
+}
+
+// What would be a launcher if it has a known name.
+InnerLauncher Candidate(const CommandLine& line) {
+  InnerLauncher launcher;
+  launcher.program = line.script;
+  launcher.words = line.script_arguments;
+  launcher.is_module = line.given.contains(kModule);
+  if (launcher.is_module || !IsPython(BaseName(line.script))) return launcher;
+  Words module = AfterModuleFlag(line.script_arguments);
+  if (module.empty()) return launcher;
+  launcher.interpreter = line.script;
+  launcher.is_module = true;
+  launcher.program = module.front();
+  launcher.words.assign(module.begin() + 1, module.end());
+  return launcher;
+}
+
+// For "python -u -m pkg.mod x": muster always sets -u, and -m becomes muster's option. With any other option of
+// the interpreter, or code on the command line, the interpreter stays the program.
+Words AfterPython(const std::string& python, const Words& arguments) {
+  size_t at = 0;
+  while (at < arguments.size() && arguments[at] == "-u") ++at;
+  if (at == arguments.size()) return {"SCRIPT"};
+  Words rest(arguments.begin() + static_cast<int64_t>(at), arguments.end());
+  if (!rest[0].starts_with('-')) return rest;
+  if (rest[0] == "-m" && rest.size() > 1) return rest;
+  Words whole = {"--no-python", python};
+  whole.insert(whole.end(), arguments.begin(), arguments.end());
+  return whole;
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<InnerLauncher>> FindLauncher(const CommandLine& line, bool is_file) {
+  if (line.as_torchrun) return std::nullopt;
+  if (is_file && !line.given.contains(kModule) && !line.given.contains(kNoPython)) return std::nullopt;
+  InnerLauncher launcher = Candidate(line);
+  const Known* const known = FindKnown(launcher);
+  if (known == nullptr) return std::nullopt;
+  if (!known->command.empty() && (launcher.words.empty() || launcher.words[0] != known->command)) {
+    return absl::InvalidArgumentError(absl::StrCat(launcher.program, launcher.words.empty() ? "" : " ",
+                                                   launcher.words.empty() ? "" : Shown(launcher.words[0]),
+                                                   ": muster starts only ", AsAbsl(known->program), " ",
+                                                   AsAbsl(known->command), "; type the rest without muster run"));
+  }
+  launcher.kind = known->kind;
+  return launcher;
+}
+
+std::string NameOf(const InnerLauncher& launcher) {
+  const Known* const known = FindKnown(launcher);
+  const std::string name = launcher.is_module ? launcher.program : std::string(BaseName(launcher.program));
+  return known == nullptr || known->command.empty() ? name : absl::StrCat(name, " ", AsAbsl(known->command));
+}
+
+std::map<std::string, std::string> OptionsInFrontOf(const CommandLine& line) {
+  std::map<std::string, std::string> options = line.given;
+  options.erase(kModule);
+  options.erase(kNoPython);
+  return options;
+}
+
+std::string OptionWord(const std::string& option, const std::string& value) {
+  const OptionSpec* const spec = FindOption(RunOptions(), option);
+  return absl::StrCat("--", option, spec != nullptr && spec->is_switch() ? "" : "=" + value);
+}
+
+JoinedLine Join(const std::map<std::string, std::string>& in_front, const InnerLauncher& launcher,
+                JoinedLine own) {
+  for (const auto& [name, value] : in_front) {
+    const auto [at, is_new] = own.line.given.emplace(name, value);
+    if (is_new || at->second == value) continue;
+    own.notes.push_back(absl::StrCat(OptionWord(name, value), ", given before ", NameOf(launcher),
+                                     ", takes precedence over its ", OptionWord(name, at->second)));
+    at->second = value;
+  }
+  return own;
+}
+
+absl::StatusOr<CommandLine> ReadTorchLine(const InnerLauncher& launcher) {
+  std::vector<OptionSpec> table = RunOptions();
+  const bool is_launch = launcher.kind == LauncherKind::kTorchLaunch;
+  if (is_launch) table.push_back({kUseEnv, "", Group::kTorchrun, kPet | kNoVariable, ""});
+  ASSIGN_OR_RETURN(CommandLine line, ParseCommandLine(table, launcher.words, kTorchrun));
+  if (!is_launch || line.given.erase(kUseEnv) > 0) return line;
+  if (line.given.contains(kNoPython)) {
+    return absl::InvalidArgumentError("torch.distributed.launch: --no-python needs --use-env, too");
+  }
+  line.given.emplace("pass-local-rank", "");
+  return line;
+}
+
+std::string InterpreterNamedIn(std::string_view beginning) {
+  if (!beginning.starts_with("#!")) return "";
+  const std::vector<std::string> words =
+      absl::StrSplit(AsAbsl(beginning.substr(2, beginning.find('\n') - 2)), ' ', absl::SkipWhitespace());
+  for (const std::string& word : words) {
+    if (IsPython(BaseName(word))) return word;
+  }
+  return "";
+}
+
+std::optional<std::string> LineInstead(const CommandLine& line, bool is_file) {
+  if (is_file) return std::nullopt;
+  const std::string name(BaseName(line.script));
+  const Words& arguments = line.script_arguments;
+  if (IsPython(name)) return RunLine(line, AfterPython(line.script, arguments));
+  if (name == "muster") return RunLine(line, {arguments.begin() + (arguments.empty() ? 0 : 1), arguments.end()});
+  return std::nullopt;
+}
+
+std::optional<std::string> ShellLineInstead(const CommandLine& line, bool is_file) {
+  static constexpr std::array<std::string_view, 6> kShells = {"bash", "sh", "dash", "zsh", "ksh", "fish"};
+  const bool is_script = line.script.ends_with(".sh");
+  const bool is_shell =
+      !is_file && std::find(kShells.begin(), kShells.end(), BaseName(line.script)) != kShells.end();
+  if (!is_script && !is_shell) return std::nullopt;
+  Words words = {"--no-python"};
+  if (is_script) words.push_back("bash");
+  words.push_back(line.script);
+  words.insert(words.end(), line.script_arguments.begin(), line.script_arguments.end());
+  return RunLine(line, words);
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,70 @@
+// Other launchers in the place of the script: `muster run torchrun ...`, `muster run accelerate launch ...`.
+// muster does their work, so that no launcher starts another one in each of its workers. Pure.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "cli/options/command_line.h"
+
+namespace muster::cli {
+
+enum class LauncherKind {
+  kTorchrun,
+  kTorchLaunch,  // torch.distributed.launch: passes --local-rank to each worker without --use-env
+  kDeepspeed,
+  kPython,  // runs in its own Python until it calls torchrun's run()
+};
+
+struct InnerLauncher {
+  LauncherKind kind = LauncherKind::kTorchrun;
+  std::string interpreter;  // the word in front of -m; empty: none was given
+  std::string program;      // as typed: a file, or with is_module a module
+  bool is_module = false;
+  std::vector<std::string> words;  // its command line, after its own name
+};
+
+// The launcher that stands in the place of the script, by itself, after -m or --no-python, or after `python -m`;
+// nullopt: none, or under the name torchrun, which starts a job in each worker as well. is_file: the script is a
+// file of that name, which may be a launcher's only with --no-python. InvalidArgument: another command of such a
+// launcher.
+absl::StatusOr<std::optional<InnerLauncher>> FindLauncher(const CommandLine& line, bool is_file);
+
+// What to call it in messages: "accelerate launch".
+std::string NameOf(const InnerLauncher& launcher);
+
+// The options of a line whose script is a launcher, without those that said how to start it.
+std::map<std::string, std::string> OptionsInFrontOf(const CommandLine& line);
+
+// "--name=value", or "--name" of a switch.
+std::string OptionWord(const std::string& option, const std::string& value);
+
+struct JoinedLine {
+  CommandLine line;
+  std::vector<std::string> notes;  // info lines
+};
+// They take precedence over the launcher's own; a note for each that this changes.
+JoinedLine Join(const std::map<std::string, std::string>& in_front, const InnerLauncher& launcher, JoinedLine own);
+
+// The own line of kTorchrun or kTorchLaunch, read as under the name torchrun. InvalidArgument: as
+// ParseCommandLine.
+absl::StatusOr<CommandLine> ReadTorchLine(const InnerLauncher& launcher);
+
+// The interpreter of a file that begins so: "#!/venv/bin/python3 -E" or "#!/usr/bin/env python3"; empty: it names
+// none. The kernel reads no more than 256 bytes (BINPRM_BUF_SIZE).
+std::string InterpreterNamedIn(std::string_view beginning);
+
+// The line to type instead if the script is an interpreter, or muster; nullopt: it is neither. Call it only
+// without
+// --no-python and --module. is_file: a file of that name exists, so it is taken for a script.
+std::optional<std::string> LineInstead(const CommandLine& line, bool is_file);
+
+// The line with --no-python for a shell or a shell script, `bash -c ...` or `x.sh`, which Python cannot run;
+// otherwise as above.
+std::optional<std::string> ShellLineInstead(const CommandLine& line, bool is_file);
+
+}  // namespace muster::cli

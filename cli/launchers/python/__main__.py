@@ -1,0 +1,163 @@
+"""Runs another launcher, such as `accelerate launch`, in which muster takes the place of torchrun.
+
+Started by `muster run accelerate launch ...` as `python ARCHIVE MUSTER COUNT OPTIONS... file|module TARGET WORDS...`:
+COUNT options of muster, then the launcher and its words. Launchers that are written in Python parse their command line,
+prepare the environment, and end in one function, torch.distributed.run.run(args). The one that takes its place here
+turns the arguments back into options, by the actions of torch's own parser, and executes muster with the environment
+as it is then. So nothing of theirs is copied, and each option of each of their versions works.
+"""
+
+import importlib.machinery
+import os
+import runpy
+import signal
+import sys
+
+LAUNCHER_MODULE = "torch.distributed.run"
+IN_PROCESS_MODULE = "torch.distributed.launcher.api"
+
+
+def say(text):
+    print("muster: " + text, file=sys.stderr, flush=True)
+
+
+def options_of(parser, args):
+    """The options, as words, from which this parser would make these arguments."""
+    words = []
+    for action in parser._actions:
+        names = [name for name in action.option_strings if name.startswith("--")]
+        value = getattr(args, action.dest, None)
+        if not names or value is None or value == action.default or str(value) == str(action.default):
+            continue
+        if action.nargs == 0:
+            words += names[:1] if value else []
+        elif isinstance(value, list):
+            words.append(names[0] + "=" + ",".join(str(item).replace(",", ",,") for item in value))
+        else:
+            words.append("%s=%s" % (names[0], value))
+    if getattr(args, "use_env", True) is False:  # of torch.distributed.launch
+        words.append("--pass-local-rank")
+    return words
+
+
+def without_overruled(words, overruling, launcher):
+    """An option of muster in front of the launcher takes precedence over the launcher's."""
+    given = {word.partition("=")[0]: word for word in overruling}
+    kept = []
+    for word in words:
+        ours = given.get(word.partition("=")[0])
+        if ours is None:
+            kept.append(word)
+        elif ours != word:
+            say("%s, given before %s, takes precedence over its %s" % (ours, launcher, word))
+    return kept
+
+
+def execute_muster(parser, args, muster, options, launcher):
+    words = without_overruled(options_of(parser, args), options, launcher)
+    given = {option.partition("=")[0] for option in options}
+    if "--python" not in given and not os.environ.get("PYTHON_EXEC"):
+        words.append("--python=" + sys.executable)
+    script = [args.training_script, *args.training_script_args]
+    for name in ("SIGPIPE", "SIGXFSZ"):  # which Python ignores, and muster would pass on to the workers
+        signal.signal(getattr(signal, name), signal.SIG_DFL)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # By this name muster reads its command line and the environment as torchrun does.
+    os.execv(muster, ["torchrun", *words, *options, "--", *script])
+
+
+class AfterImport:
+    """A finder that changes modules once they are imported. changes: functions of a module, by its name."""
+
+    def __init__(self, changes):
+        self.changes = changes
+
+    def find_spec(self, name, path=None, target=None):
+        change = self.changes.get(name)
+        if change is None:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if spec is None or spec.loader is None:
+            return None
+        execute = spec.loader.exec_module
+
+        def exec_module(module):
+            execute(module)
+            change(module)
+
+        spec.loader.exec_module = exec_module
+        return spec
+
+
+def replace_run(muster, options, launcher):
+    def change(module):
+        module.run = lambda args: execute_muster(module.get_args_parser(), args, muster, options, launcher)
+
+    return change
+
+
+def announced(function, text):
+    def call(*args, **kwargs):
+        say(text)
+        return function(*args, **kwargs)
+
+    return call
+
+
+def warn_of_workers_in_process(launcher):
+    """elastic_launch passes a function, which no other process can be given."""
+
+    def change(module):
+        module.launch_agent = announced(
+            module.launch_agent, "%s starts its workers from within its own process, not by torchrun: muster has no part "
+            "in this job" % launcher)
+
+    return change
+
+
+def warn_of_scripts_in_process(launcher):
+    """torchtune runs recipes for one device so."""
+    text = "%s runs the script in its own process, not by torchrun: muster has no part in this job" % launcher
+    for name in ("run_path", "run_module"):
+        setattr(runpy, name, announced(getattr(runpy, name), text))
+
+
+def warn_of_other_programs(launcher, words):
+    """Names a program that the launcher starts in place of torchrun: its last words are the launcher's own."""
+
+    def hook(event, details):
+        if event != "subprocess.Popen" or not isinstance(details[1], (list, tuple)):
+            return
+        command = [os.fsdecode(word) for word in details[1]]
+        if len(command) > 1 and words and command[-1] == words[-1]:
+            say("%s starts %s itself, not by torchrun: muster has no part in this job. Accelerate does so for one "
+                "process and on CPU (type: muster run SCRIPT), and for DeepSpeed on several machines (add "
+                "--deepspeed_multinode_launcher standard)" % (launcher, os.path.basename(command[0])))
+
+    sys.addaudithook(hook)
+
+
+def main():
+    archive, muster, count, *rest = sys.argv
+    os.close(int(archive.rpartition("/")[2]))  # this file is all that it holds
+    options, (kind, target, *words) = rest[: int(count)], rest[int(count) :]
+    launcher = os.path.basename(target)
+    sys.meta_path.insert(
+        0,
+        AfterImport({LAUNCHER_MODULE: replace_run(muster, options, launcher),
+                     IN_PROCESS_MODULE: warn_of_workers_in_process(launcher)}))
+    warn_of_other_programs(launcher, words)
+    sys.argv = [target, *words]
+    # As Python sets it for a file, and for -m.
+    sys.path[0] = os.path.dirname(os.path.realpath(target)) if kind == "file" else os.getcwd()
+    run_path, run_module = runpy.run_path, runpy.run_module
+    warn_of_scripts_in_process(launcher)
+    if kind == "file":
+        run_path(target, run_name="__main__")
+    else:
+        run_module(target, run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()

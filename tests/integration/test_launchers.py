@@ -1,0 +1,88 @@
+"""Another launcher in the place of the script: muster does its work, so that there is one job and not one in each worker.
+
+Those that end in torch's run() from their own Python are in tests/torch/frameworks.
+"""
+import os
+import pathlib
+import sys
+import tempfile
+import unittest
+
+import cluster
+
+SAY = "import os, sys; print(os.environ['RANK'], os.environ['WORLD_SIZE'], sys.executable, *sys.argv[1:])"
+LAUNCH = ("-m", "torch.distributed.launch")
+
+
+class Launchers(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="muster-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.say = self.folder / "say.py"
+        self.say.write_text(SAY)
+
+    def start(self, *words, **environment):
+        node = cluster.Node("node", [str(cluster.BINARY), *map(str, words)], cluster.plain_environment() | environment,
+                            self.folder)
+        self.addCleanup(node.exit_code)
+        self.addCleanup(node.signal, cluster.signal.SIGTERM)  # before: clean-ups run backwards
+        return node
+
+    def workers(self, *words, **environment):
+        """What each worker prints, in the order of ranks."""
+        node = self.start(*words, **environment)
+        self.assertEqual(0, node.exit_code(), node.err())
+        return [line.split() for line in sorted(node.out().splitlines())]
+
+    def test_each_way_to_start_torchs_starts_one_job(self):
+        for launcher, argument in ((["torchrun"], ""), ([sys.executable, "-X", "dev", "-m", "torch.distributed.run"], ""),
+                                   (["-m", "torch.distributed.run"], ""), (["--no-python", "torchrun"], ""),
+                                   ([*LAUNCH, "--use-env"], ""), (LAUNCH, "--local-rank={}")):
+            workers = self.workers("run", *launcher, "--nproc-per-node=2", self.say, "a")
+            for rank, worker in enumerate(workers):
+                self.assertEqual([str(rank), "2", *argument.format(rank).split(), "a"], worker[:2] + worker[3:], launcher)
+            self.assertEqual(2, len(workers), launcher)
+
+    def test_deepspeeds_starts_one_job(self):
+        for launcher in (["deepspeed"], ["-m", "deepspeed.launcher.runner"]):
+            workers = self.workers("run", *launcher, "--num_gpus=2", self.say)
+            self.assertEqual([["0", "2", "--local_rank=0"], ["1", "2", "--local_rank=1"]],
+                             [worker[:2] + worker[3:] for worker in workers], launcher)
+
+    def test_options_in_front_take_precedence(self):
+        for command in (["run"], ["local", "--nodes=1"]):
+            workers = self.workers(*command, "--nproc-per-node=2", "torchrun", "--nproc-per-node=1", self.say)
+            self.assertEqual(2, len(workers), command)
+        shown = self.start("env", "--nproc-per-node=2", "torchrun", "--nproc-per-node=1", self.say)
+        self.assertEqual(0, shown.exit_code(), shown.err())
+        self.assertIn("It starts 2 workers", shown.out())
+
+    def test_workers_get_the_launchers_python(self):
+        interpreter = self.folder / "venv/bin/python3.99"
+        interpreter.parent.mkdir(parents=True)
+        interpreter.symlink_to(os.path.realpath(sys.executable))
+        program = self.folder / "torchrun"
+        for first_line in (f"#!{interpreter}", "#!/usr/bin/env python3.99"):
+            program.write_text(first_line + "\n")
+            program.chmod(0o755)
+            path = f"{interpreter.parent}:{os.environ['PATH']}"
+            for launcher in ([program], [interpreter, "-m", "torch.distributed.run"]):
+                self.assertEqual(str(interpreter), self.workers("run", *launcher, self.say, PATH=path)[0][2])
+            chosen = self.workers("run", program, self.say, PATH=path, PYTHON_EXEC=os.path.abspath(sys.executable))
+            self.assertEqual(os.path.abspath(sys.executable), chosen[0][2])
+
+    def test_what_cannot_be_started_is_named(self):
+        for line, code, words in ((["run", "accelerate", "config"], 64, "accelerate config: muster starts only accelerate launch"),
+                                  (["local", "--nodes=2", "accelerate", "launch", self.say], 64, "only muster run can start it"),
+                                  (["env", "accelerate", "launch", self.say], 64, "only muster run can start it"),
+                                  (["run", "./accelerate", "launch", self.say], 127, "./accelerate does not exist"),
+                                  (["run", *LAUNCH, "--no-python", "x"], 64, "--no-python needs --use-env"),
+                                  (["run", "torchrun", "--nope", "x"], 64, "--nope: no such option")):
+            node = self.start(*line)
+            self.assertEqual(code, node.exit_code(), node.err())
+            self.assertIn(words, node.err())
+
+
+if __name__ == "__main__":
+    unittest.main()
