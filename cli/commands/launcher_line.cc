@@ -27,6 +27,10 @@ std::vector<std::string> DeepspeedEnvFiles(const Environment& environment) {
   return {absl::StrCat(home->second, "/", name), name};
 }
 
+int CountDevices(const Environment& environment) {
+  return machine::CountAccelerators(environment, machine::SystemProbe()).count;
+}
+
 DeepspeedMachine ThisMachine(const Environment& environment, const std::string& hostname) {
   return {.read_file = machine::ReadRegularFile,
           .is_here =
@@ -35,8 +39,13 @@ DeepspeedMachine ThisMachine(const Environment& environment, const std::string& 
                 const bool is_named = host == hostname || host.starts_with(hostname + ".");
                 return is_named || rendezvous::IsLocalAddress(host).value_or(false);
               },
-          .count_devices =
-              [&environment] { return machine::CountAccelerators(environment, machine::SystemProbe()).count; },
+          .count_devices = [&environment] { return CountDevices(environment); },
+          .count_all_devices =
+              [&environment] {
+                Environment all = environment;
+                all.erase(kVisibleDevices);
+                return CountDevices(all);
+              },
           .env_files = DeepspeedEnvFiles(environment)};
 }
 

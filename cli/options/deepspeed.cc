@@ -91,7 +91,7 @@ class Translator {
       if (std::find(std::begin(kLogLevels), std::end(kLogLevels), text) != std::end(kLogLevels)) return true;
       return absl::InvalidArgumentError(absl::StrCat("expected ", absl::StrJoin(kLogLevels, ", ")));
     }));
-    for (const char* name : {"hostfile", "launcher", "enable-each-rank-log", "venv-script", "bind-core-list"}) {
+    for (const char* name : {"launcher", "enable-each-rank-log", "venv-script", "bind-core-list"}) {
       if (Find(name) != nullptr && TextOf(name).empty()) return Wrong(name, "expected a value");
     }
     const std::string* folder = Find("enable-each-rank-log");
@@ -128,16 +128,13 @@ class Translator {
 
   // Takes the hosts of the file, or this machine alone; then applies --include, --exclude and --num_nodes.
   absl::Status TakeHosts() {
-    // If the file that is named cannot be read DeepSpeed would continue with this machine alone; here that would
-    // start a separate job on every node.
-    const auto listed = discovery::LoadHostfile(machine_.read_file, TextOf("hostfile"), "--hostfile");
-    if (!listed.ok()) return absl::FailedPreconditionError(listed.status().message());
-    const bool from_file = listed->has_value();
+    ASSIGN_OR_RETURN(const std::optional<std::vector<HostSlots>> listed, ListedHosts());
+    const bool from_file = listed.has_value();
     const bool filtered = Find("include") != nullptr || Find("exclude") != nullptr;
     if (from_file) {
-      hosts_ = **listed;
+      hosts_ = *listed;
     } else if (filtered) {
-      const int devices = machine_.count_devices();
+      const int devices = machine_.count_all_devices();  // as in DeepSpeed, its numbers are the machine's
       if (devices == 0)
         return Wrong(Find("include") != nullptr ? "include" : "exclude", "there is no accelerator here");
       HostSlots here{kThisMachine, {}};
@@ -156,6 +153,22 @@ class Translator {
     if (nodes && from_file) hosts_.resize(static_cast<size_t>(*nodes));
     const int count = from_file ? static_cast<int>(hosts_.size()) : nodes.value_or(1);
     return count > 1 ? TakeNodes(count, from_file) : TakeOneNode();
+  }
+
+  // nullopt: this machine alone. So it is in DeepSpeed without such a file, too; but where other options speak of
+  // several nodes, that would start a job on each.
+  absl::StatusOr<std::optional<std::vector<HostSlots>>> ListedHosts() {
+    const std::string* const file = Find("hostfile");
+    if (file != nullptr && file->empty()) return std::nullopt;
+    auto listed = discovery::LoadHostfile(machine_.read_file, TextOf("hostfile"), "--hostfile");
+    if (listed.ok()) return listed;
+    const bool is_missing =
+        file != nullptr && absl::IsNotFound(machine_.read_file(*file, kMaxEnvFileBytes).status());
+    const bool has_others = Find("node-rank") != nullptr || Find("master-addr") != nullptr;
+    if (!is_missing || has_others) return absl::FailedPreconditionError(listed.status().message());
+    result_.notes.push_back(absl::StrCat(ShownWithValue("--hostfile", *file),
+                                         ": there is no such file, so the job is this machine alone"));
+    return std::nullopt;
   }
 
   absl::Status TakeOneNode() {

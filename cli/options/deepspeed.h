@@ -18,7 +18,8 @@ namespace muster::cli {
 struct DeepspeedMachine {
   discovery::FileReader read_file;
   std::function<bool(const std::string& host)> is_here;  // whether it is a name or address of this machine
-  std::function<int()> count_devices;                    // may take seconds
+  std::function<int()> count_devices;                    // those that are visible; may take seconds
+  std::function<int()> count_all_devices;                // without CUDA_VISIBLE_DEVICES; may take seconds
   std::vector<std::string> env_files;  // paths of .deepspeed_env; of those that exist the last one wins
 };
 

@@ -356,7 +356,8 @@ class DeepspeedTest(CommandLineTest):
         for path in ("/nowhere/hostfile", str(self.folder), str(self.folder / "wrong")):
             lines = set()
             for command in ([self.deepspeed], [self.muster, "run"]):
-                words = [*command, "--hostfile", path, "t.py"]
+                # Without a rank, deepspeed takes a missing file for a job of this machine alone.
+                words = [*command, "--hostfile", path, "--node_rank=0", "t.py"]
                 self.assert_refused(words, path, code=65)
                 lines.add(ran(words)[1])
             self.assertEqual(1, len(lines), lines)

@@ -50,6 +50,16 @@ class Launchers(unittest.TestCase):
             self.assertEqual([["0", "2", "--local_rank=0"], ["1", "2", "--local_rank=1"]],
                              [worker[:2] + worker[3:] for worker in workers], launcher)
 
+    def test_deepspeeds_include_names_the_machines_devices(self):
+        tool = self.folder / "nvidia-smi"
+        tool.write_text("#!/bin/sh\n" + "".join(f"echo 'GPU {i}: Some (UUID: GPU-{i})'\n" for i in range(8)))
+        tool.chmod(0o755)
+        self.say.write_text("import os; print(os.environ['RANK'], os.environ['CUDA_VISIBLE_DEVICES'])")
+        for hosts in ((), ("--hostfile=",), ("--hostfile=nowhere",)):
+            workers = self.workers("run", "deepspeed", *hosts, "--include=localhost:4,5", self.say,
+                                   PATH=f"{self.folder}:{os.environ['PATH']}", CUDA_VISIBLE_DEVICES="5,4")
+            self.assertEqual([["0", "4,5"], ["1", "4,5"]], workers)
+
     def test_options_in_front_take_precedence(self):
         for command in (["run"], ["local", "--nodes=1"]):
             workers = self.workers(*command, "--nproc-per-node=2", "torchrun", "--nproc-per-node=1", self.say)

@@ -24,10 +24,13 @@ def say(text):
 def options_of(parser, args):
     """The options, as words, from which this parser would make these arguments."""
     words = []
+    # With them torchrun finds the others by default, too, and muster does not.
+    by_address = args.rdzv_backend == "static" and not args.rdzv_endpoint and str(args.nnodes) not in ("1", "1:1")
     for action in parser._actions:
         names = [name for name in action.option_strings if name.startswith("--")]
         value = getattr(args, action.dest, None)
-        if not names or value is None or value == action.default or str(value) == str(action.default):
+        is_default = value is None or str(value) == str(action.default)
+        if not names or (is_default and not (by_address and action.dest in ("master_addr", "node_rank"))):
             continue
         if action.nargs == 0:
             words += names[:1] if value else []

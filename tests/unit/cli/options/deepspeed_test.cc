@@ -31,6 +31,7 @@ class Deepspeed : public ::testing::Test {
                               },
                               .is_here = [this](const std::string& host) { return host == own_name_; },
                               .count_devices = [this] { return devices_; },
+                              .count_all_devices = [this] { return all_devices_; },
                               .env_files = {"home/.deepspeed_env", ".deepspeed_env"}});
   }
 
@@ -44,7 +45,7 @@ class Deepspeed : public ::testing::Test {
 
   std::map<std::string, std::string> files_;
   std::string own_name_ = "b";
-  int devices_ = 4;
+  int devices_ = 4, all_devices_ = 4;
 };
 
 TEST_F(Deepspeed, OneMachineRunsOneWorkerPerAccelerator) {
@@ -54,7 +55,7 @@ TEST_F(Deepspeed, OneMachineRunsOneWorkerPerAccelerator) {
   EXPECT_EQ(read.line.script, "train.py");
   EXPECT_THAT(read.line.script_arguments, ElementsAre("--deepspeed", "ds.json"));
   EXPECT_THAT(read.notes, IsEmpty());
-  devices_ = 0;
+  devices_ = all_devices_ = 0;
   EXPECT_EQ(Read({"train.py"}).line.given.at("nproc-per-node"), "1");
 }
 
@@ -74,7 +75,7 @@ TEST_F(Deepspeed, IncludeAndExcludeChooseDevicesOfThisMachine) {
   EXPECT_EQ(Read({"-e", "localhost:0", "t.py"}).visible_devices, "1,2,3");
   EXPECT_THAT(Error({"-i", "localhost:4", "t.py"}), HasSubstr("--include"));
   EXPECT_THAT(Error({"-i", "localhost:1", "--num_gpus", "1", "t.py"}), HasSubstr("--num-gpus 1: cannot be used"));
-  devices_ = 0;
+  devices_ = all_devices_ = 0;
   EXPECT_THAT(Error({"-i", "localhost:0", "t.py"}), HasSubstr("there is no accelerator here"));
 }
 
@@ -116,10 +117,28 @@ TEST_F(Deepspeed, ImpossibleOptionsAreNamed) {
   EXPECT_THAT(Error({"--nproc", "2", "t.py"}), HasSubstr("--nproc: no such option"));
 }
 
+TEST_F(Deepspeed, WithoutTheHostfileTheJobIsThisMachineAlone) {
+  files_["/job/hostfile"] = kTwoHosts;
+  EXPECT_TRUE(Read({"--hostfile=", "t.py"}).line.given.contains("standalone"));
+  const DeepspeedLine read = Read({"--hostfile", "nowhere", "t.py"});
+  EXPECT_TRUE(read.line.given.contains("standalone"));
+  EXPECT_THAT(read.notes,
+              ElementsAre("--hostfile nowhere: there is no such file, so the job is this machine alone"));
+}
+
+TEST_F(Deepspeed, IncludeNamesTheMachinesDevicesWhateverIsVisible) {
+  devices_ = 2;
+  all_devices_ = 8;
+  EXPECT_EQ(Read({"--include", "localhost:4,5", "t.py"}).visible_devices, "4,5");
+  EXPECT_EQ(Read({"--exclude", "localhost:0,1,2,3,4,5", "t.py"}).visible_devices, "6,7");
+  EXPECT_EQ(Read({"t.py"}).line.given["nproc-per-node"], "2");
+}
+
 // As under `muster run --hostfile`: exit code 65.
 TEST_F(Deepspeed, AnUnusableHostfileIsAFaultOfTheEnvironment) {
-  EXPECT_TRUE(absl::IsFailedPrecondition(Try({"--hostfile", "nowhere", "t.py"}).status()));
-  EXPECT_THAT(Error({"--hostfile", "nowhere", "t.py"}), StartsWith("--hostfile nowhere"));
+  const Words missing = {"--hostfile", "nowhere", "--node_rank=1", "t.py"};
+  EXPECT_TRUE(absl::IsFailedPrecondition(Try(missing).status()));
+  EXPECT_THAT(Error(missing), StartsWith("--hostfile nowhere"));
   files_["bad"] = "a slots=many\n";
   EXPECT_TRUE(absl::IsFailedPrecondition(Try({"--hostfile", "bad", "t.py"}).status()));
   EXPECT_THAT(Error({"--hostfile", "bad", "t.py"}), StartsWith("bad: line 1"));
