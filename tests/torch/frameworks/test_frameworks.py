@@ -206,11 +206,19 @@ class LaunchersTest(UnderLaunchers):
         options = ("--num_machines=2", "--num_processes=2", "--main_process_ip=127.0.0.1",
                    f"--main_process_port={free_port()}", str(SCRIPTS / "use_accelerate.py"))
         with tempfile.TemporaryDirectory(prefix="muster-test-") as folder:
-            nodes = [cluster.Node(f"node{rank}", [*ACCELERATE, f"--machine_rank={rank}", *options],
-                                  environment_for(folder)) for rank in range(2)]
-            for node in nodes:
+            nodes = []
+            for rank in range(2):
+                node = cluster.Node(f"node{rank}", [*ACCELERATE, f"--machine_rank={rank}", *options],
+                                    environment_for(folder))
                 self.addCleanup(node.process.wait)
                 self.addCleanup(node.process.kill)
+                nodes.append(node)
+                # Accelerate's first node finds the port taken if another node of this machine listens there already.
+                deadline = time.monotonic() + LIMIT_S
+                while not node.find("muster: .*node . of 2"):
+                    self.assertIsNone(node.process.poll(), node.output())
+                    self.assertLess(time.monotonic(), deadline, node.output())
+                    time.sleep(cluster.POLL_S)
             for rank, node in enumerate(nodes):
                 self.assertEqual(0, node.process.wait(LIMIT_S), node.output())
                 self.assertEqual(1, len(node.find(f"result rank={rank} world=2")), node.output())
