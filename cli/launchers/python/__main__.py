@@ -24,13 +24,14 @@ def say(text):
 def options_of(parser, args):
     """The options, as words, from which this parser would make these arguments."""
     words = []
-    # With them torchrun finds the others by default, too, and muster does not.
-    by_address = args.rdzv_backend == "static" and not args.rdzv_endpoint and str(args.nnodes) not in ("1", "1:1")
+    # By these torchrun finds the others and its own rank even if they are the defaults; muster does not.
+    is_static = args.rdzv_backend == "static" and str(args.nnodes) not in ("1", "1:1")
+    always = (["node_rank"] + ([] if args.rdzv_endpoint else ["master_addr"])) if is_static else []
     for action in parser._actions:
         names = [name for name in action.option_strings if name.startswith("--")]
         value = getattr(args, action.dest, None)
-        is_default = value is None or str(value) == str(action.default)
-        if not names or (is_default and not (by_address and action.dest in ("master_addr", "node_rank"))):
+        is_default = str(value) == str(action.default)
+        if not names or value is None or (is_default and action.dest not in always):
             continue
         if action.nargs == 0:
             words += names[:1] if value else []
