@@ -18,6 +18,8 @@ bool HasLiveWorkers(const HostProcess& host) {
 void Invariants::OnStatusHeard(const CoordinatorHome& home, const v1::AgentStatus& status) {
   CoordinatorRecord& coordinator = coordinators_[home.id];
   coordinator.heard_a_verdict |= status.has_verdict();
+  // The agent of a dead host alone knows how a job has ended: it is refused, and the job runs again (README).
+  if (status.has_verdict() && status.phase() == v1::PHASE_HOST_GONE) return;
   const v1::Round& last = status.last();
   const RoundKey key = KeyOf(last.id());
   // A coordinator that has made a round has left those of others behind, also one of which it hears too late: from

@@ -128,8 +128,8 @@ class InvariantsTest : public ::testing::Test {
     }
     for (int node = 0; node < kNodes; ++node) HearSuccess(number, node);
   }
-  void HearSuccess(uint64_t number, int node_rank) {
-    v1::AgentStatus status;
+  void HearSuccess(uint64_t number, int node_rank, const v1::AgentStatus& rest = {}) {
+    v1::AgentStatus status = rest;
     *status.mutable_last() = MakeRound(number, node_rank);
     status.set_outcome(v1::OUTCOME_SUCCEEDED);
     invariants_.OnStatusHeard(*home_, status);
@@ -508,6 +508,16 @@ TEST_F(InvariantsTest, TwoStoredVerdictsAreReported) {
   ExpectLawful();
   invariants_.OnVerdictStored(b_.host, VerdictOf(70, "muster"));
   ExpectReport("invariant 4: b is told: verdict 70 of muster, but a saw 69 of muster");
+}
+
+TEST_F(InvariantsTest, ASuccessThatOnlyTheAgentOfADeadHostKnowsDoesNotCount) {
+  v1::AgentStatus dead;
+  dead.set_phase(v1::PHASE_HOST_GONE);
+  dead.mutable_verdict()->set_exit_code(0);
+  RunBoth(1);
+  for (int node = 0; node < kNodes; ++node) HearSuccess(1, node, dead);
+  Run(a_, MakeRound(2, 0));
+  ExpectLawful();
 }
 
 TEST_F(InvariantsTest, ARoundAfterAKnownSuccessIsReported) {
