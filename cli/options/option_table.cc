@@ -319,8 +319,8 @@ const std::vector<OptionSpec>& RunOptions() {
        "four do so even if they are left out.",
        Into(&LeavingSettings::signals_to_handle, ParseSignals)},
       {"log-dir", "DIR", kOutput, kPet | kMayBeEmpty,
-       "Directory for the workers' files: DIR/RUN_random/attempt_N/LOCAL_RANK/stdout.log, stderr.log, error.json. "
-       "/dev/null: no files. Default: a temporary directory.",
+       "Directory for the workers' files: DIR/RUN_random/attempt_N/LOCAL_RANK/stdout.log, stderr.log, error.json; "
+       "of one of several nodes DIR/RUN_HOST_random. /dev/null: no files. Default: a temporary directory.",
        Into(&OutputSettings::log_dir, Text)},
       {"redirects", "STREAMS", kOutput, kPet,
        "Streams written to files instead of the console: 0 none, 1 stdout, 2 stderr, 3 both; or by local rank, "

@@ -77,13 +77,21 @@ void ChooseStreams(const OutputSettings& s, int slots, host::OutputPlan* output)
   }
 }
 
+// Begins with the run's name, as in torchrun. Nodes may share --log-dir, so that of one of several ends with a
+// name of the node.
+std::string FolderName(const PlanInput& in, const v1::NodeConfig& config) {
+  if (in.membership.single_node || !in.settings.output.log_dir) return config.run_id();
+  return absl::StrCat(config.run_id(), "_",
+                      in.is_of_local() ? absl::StrCat("node", config.place()) : config.hostname());
+}
+
 }  // namespace
 
 PlanLines PlanOutput(const PlanInput& in, v1::NodeConfig* config, host::LaunchPlan* launch) {
   const OutputSettings& s = in.settings.output;
   PlanLines plan;
   host::OutputPlan& output = launch->output;
-  output.run_id = config->run_id();
+  output.folder_name = FolderName(in, *config);
   output.log_dir = ValueOr(s.log_dir, output.log_dir);
   output.prefix_template = ValueOr(s.line_prefix, output.prefix_template);
   output.max_file_bytes = ValueOr(s.log_max_size, output.max_file_bytes);

@@ -20,11 +20,11 @@ inline bool Has(Streams set, Streams one) {
 }
 
 struct OutputPlan {
-  // --log-dir. The folders are <log_dir>/<run_id>_<random>/attempt_<restart count>/<local rank>, the files in them
-  // stdout.log, stderr.log and error.json. Empty: the folder for temporary files, if files are needed.
+  // --log-dir. The folders are <log_dir>/<folder_name>_<random>/attempt_<restart count>/<local rank>, the files in
+  // them stdout.log, stderr.log and error.json. Empty: the folder for temporary files, if files are needed.
   // "/dev/null": no files, error files included.
   std::string log_dir;
-  std::string run_id;
+  std::string folder_name;  // the run's name, of several nodes with that of the node
   // By local rank, one for each slot; or empty: none.
   std::vector<Streams> redirects;  // -r: to a file and not to the console
   std::vector<Streams> tees;       // -t: to a file, and line by line with a prefix to the console

@@ -45,7 +45,7 @@ WorkerOutput::WorkerOutput(OutputPlan plan, int slots, std::string role_name, Wr
   if (Has(plan_.redraws_pass, Streams::kErr)) writer_->LetRedrawsPass(STDERR_FILENO);
   const bool wants_folder = plan_.writes_files() || !plan_.log_dir.empty();
   if (!wants_folder || forbids_files()) return;
-  files_ = std::make_shared<LogFiles>(plan_.log_dir, plan_.run_id);
+  files_ = std::make_shared<LogFiles>(plan_.log_dir, plan_.folder_name);
   if (!plan_.writes_files()) return;
   follower_ = std::make_unique<Follower>(writer_->feed());
   if (follower_->status().ok()) return;

@@ -27,6 +27,20 @@ TEST(PlanTest, OnlyAHostThatOthersMeetHasAKey) {
   EXPECT_EQ(member.host_id, IdentityFrom(member.config.host_key()).id);
 }
 
+// Several nodes may share the folder.
+TEST(PlanTest, ALogFolderOfOneOfSeveralNodesHasItsName) {
+  const auto folder = [](const Words& words, const Environment& environment = {}) {
+    return Planned(words, environment).launch.output.folder_name;
+  };
+  const Words several = {"--nnodes", "2", "--master-addr", "n0", "--node-rank", "1", "--rdzv-id", "r"};
+  Words logged = several;
+  logged.insert(logged.end(), {"--log-dir", "logs"});
+  EXPECT_EQ(folder(logged), "r_here");
+  EXPECT_EQ(folder(several), "r") << "a temporary folder of its own";
+  EXPECT_EQ(folder({"--log-dir", "logs", "--rdzv-id", "r"}), "r");
+  EXPECT_EQ(folder(logged, {{kRedrawsVariable, "1"}}), "r_node1") << "all of muster local have one host name";
+}
+
 TEST(PlanTest, TheDefaultIsOneNodeAsInTorchrun) {
   const RunPlan plan = Planned({"t.py", "--nnodes", "9"}, {}, 8);
   EXPECT_EQ(plan.view.source, "single");
