@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Builds muster on a fresh Debian 12 or Ubuntu 24.04 machine and runs a training job that loses a worker and recovers:
 #
-#   bash deploy/quickstart.sh
+#   bash deploy/quickstart.sh [--no-torch]
 #
+# --no-torch: trains with Python's standard library, so that torch (5 GB with its GPU libraries) is not installed.
 # Installs missing packages (needs root or sudo), builds, and runs three nodes of two workers each on this machine. It
 # may be repeated: the second time it only runs the job.
 set -euo pipefail
@@ -10,14 +11,22 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly STEPS=40 KILL_STEP=22 KILL_RANK=3
 
+case "$*" in
+  "") with_torch=1 ;;
+  --no-torch) with_torch= ;;
+  *) sed -n 's/^# \{0,1\}//; 2,8p' "${BASH_SOURCE[0]}"; [ "$*" = --help ] || exit 64; exit 0 ;;
+esac
+
 say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
 [ -t 1 ] && [ -z "${NO_COLOR:-}" ] || say() { printf '\n%s\n' "$*"; }
 
 say "1. Installing the packages to build and to train"
-bash deploy/setup.sh --torch
+bash deploy/setup.sh ${with_torch:+--torch}
 python=python3
-[ ! -x .venv/bin/python ] || python=$PWD/.venv/bin/python
-if "$python" -c 'import torch' 2>/dev/null; then
+[ -z "$with_torch" ] || [ ! -x .venv/bin/python ] || python=$PWD/.venv/bin/python
+if [ -z "$with_torch" ]; then
+  script=deploy/examples/train_stdlib.py
+elif "$python" -c 'import torch' 2>/dev/null; then
   script=deploy/examples/train_ddp.py
   echo "torch $("$python" -c 'import torch; print(torch.__version__)'): $script"
 else
