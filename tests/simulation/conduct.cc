@@ -134,9 +134,10 @@ void Conduct::OnLine(const HostProcess& host, const Note& note) {
   } else if (absl::StartsWith(note.text, "second request to stop")) {
     promised_.erase(promise);
   } else if (event == events::kLeaseEnded) {
-    // That of the primary needs the answers of another node, too. A coordinator that misses a member cuts the time
-    // short.
-    const bool serves = host.agent != nullptr && host.agent->home != nullptr;
+    // That of the primary needs the answers of another node, too, also while its agent is being replaced. A
+    // coordinator that misses a member cuts the time short.
+    const bool is_primary = host.place == 0 && !scenario_.job.coordinator_alone;
+    const bool serves = is_primary || (host.agent != nullptr && host.agent->home != nullptr);
     const Session* const session = host.agent != nullptr ? host.agent->session : nullptr;
     const bool misses_one = session != nullptr && session->home->core.job().MembersUnseen() > 0;
     if (IsAnswered(host) && !serves && !misses_one)
