@@ -495,8 +495,13 @@ void Invariants::CheckExitWithoutVerdict(const HostProcess& host, const host::Fi
   const Micros silence = std::max(silent_now, host.contact.silence_before_exit);
   const Micros limit = std::min(scenario_.limits.coordinator_timeout, scenario_.limits.join_timeout) * 9 / 10;
   if (host.fate.gave_up_port && finish.exit_code == kExitUnavailable) return;
+  // A host in a container of its own decides some time before it ends; an agent may come meanwhile, and answers.
+  constexpr Micros kFromDecisionToEnd = kSecond + 200 * kMillisecond;  // host::kLeaveReportLimit, and two ticks
+  const bool agent_came_late = host.split() && !host.agent_starts.empty() &&
+                               env_->now() - host.agent_starts.back() <= kFromDecisionToEnd &&
+                               finish.reason.starts_with("no agent from the sidecar");
   if (finish.exit_code == kExitUnavailable || (observer && finish.exit_code == 0)) {
-    if (silence >= limit) return;
+    if (silence >= limit || agent_came_late) return;
     return Fail(5, absl::StrCat(who, " without a verdict, though its coordinator was heard ",
                                 silence / kMillisecond, " ms ago"));
   }
