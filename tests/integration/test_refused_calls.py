@@ -24,12 +24,13 @@ class RefusedCalls(ClusterTest):
     def test_a_refused_call_is_named_in_one_line(self):
         for call, error, argument, words in (
                 ("clone3", "EPERM", None, r"an old seccomp profile refuses clone3 here"),
+                ("pidfd_open", "ENOSYS", None, r"this kernel lacks what Linux has from 5\.3 on: pidfd_open"),
                 ("prctl", "EINVAL", refuse.PR_SET_CHILD_SUBREAPER, r"PR_SET_CHILD_SUBREAPER\) is refused here"),
                 ("timerfd_create", "EPERM", None, r"timerfd_create is refused here .*Operation not permitted")):
             with self.subTest(call):
                 node = self.start(call, error, argument)
                 self.assertEqual(70, node.exit_code())
-                self.assertEqual(1, len(node.said(rf"(?m)^muster: .*{words}")), node.err())
+                self.assertEqual(1, len(node.said(rf"(?m)\bmuster: .*{words}")), node.err())
                 self.assertNotIn("internal error", node.err())
 
 

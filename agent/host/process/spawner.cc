@@ -177,7 +177,8 @@ absl::Status Spawner::Adopt(std::unique_ptr<Process> process) {
   p->pidfd = static_cast<int>(syscall(SYS_pidfd_open, p->pid, 0));
   if (p->pidfd < 0) {
     // A process that cannot be watched is killed. It was not reaped, so the pid is still its own.
-    absl::Status status = absl::ErrnoToStatus(errno, "pidfd_open");
+    absl::Status status = absl::ErrnoToStatus(
+        errno, errno == ENOSYS ? "this kernel lacks what Linux has from 5.3 on: pidfd_open" : "pidfd_open");
     kill(p->pid, SIGKILL);
     waitpid(p->pid, nullptr, 0);
     if (p->status_fd >= 0) close(p->status_fd);
