@@ -49,10 +49,12 @@ fetch_sysroot() {
   : >"$SYSROOT/var/lib/dpkg/status"
   "${apt[@]}" update
   (cd "$SYSROOT/debs" && "${apt[@]}" download "${LIBRARIES[@]}")
-  as_root dpkg --root="$SYSROOT" --force-architecture --force-depends --unpack "$SYSROOT"/debs/*.deb >/dev/null 2>&1
+  as_root dpkg --root="$SYSROOT" --force-architecture --force-depends --unpack "$SYSROOT"/debs/*.deb \
+    >"$SYSROOT/unpack.log" 2>&1 || { cat "$SYSROOT/unpack.log" >&2; return 1; }
   : >"$SYSROOT/complete"
 }
 
+export CCACHE_DIR=${CCACHE_DIR:-$PWD/.cache/ccache}
 bash deploy/setup.sh
 [ "$preset" = release ] || fetch_sysroot
 mkdir -p build
