@@ -13,7 +13,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").g
 COMMANDS = ("run", "local", "env", "hostfile", "coordinator", "host", "health", "install", "token")
 # Options of other programs that the pages show.
 FOREIGN = {"nodes", "gpus-per-node", "ntasks-per-node", "cpus-per-task", "kill-on-bad-exit", "no-kill", "map-by",
-           "preset", "build", "target", "test-dir", "tests", "checkpoint", "no-torch",
+           "preset", "build", "target", "test-dir", "tests", "checkpoint", "no-torch", "arch",
            # Docker's
            "alias", "cap-drop", "from", "init", "ipc", "memory", "network", "read-only", "restart", "security-opt",
            "shm-size", "signal", "stop-timeout", "user",
