@@ -1,5 +1,9 @@
 // `muster env` prints the plan of `muster run` with the origin of each value, or with --check the problems found.
 // Starts nothing.
+#include <cstdio>
+#include <optional>
+#include <utility>
+
 #include "cli/commands/commands.h"
 #include "cli/commands/help.h"
 #include "cli/commands/launcher_line.h"
@@ -57,8 +61,14 @@ int EnvCommand(const Invocation& invocation) {
   if (command_line->help) return Print(EnvHelp());
 
   Environment environment = ReadEnvironment();
-  command_line = LineOf(*std::move(command_line), &environment);
-  if (!command_line.ok()) return Complain(command_line.status());
+  const absl::StatusOr<std::optional<InnerLauncher>> launcher = LauncherIn(*command_line);
+  if (!launcher.ok()) return Complain(launcher.status());
+  if (*launcher) {
+    absl::StatusOr<JoinedLine> joined = TakeOver(**launcher, *command_line, &environment);
+    if (!joined.ok()) return Complain(joined.status());
+    for (const std::string& note : joined->notes) std::fprintf(stderr, "muster: %s\n", note.c_str());
+    command_line = std::move(joined->line);
+  }
   const Machine machine = ReadMachine(environment);
   const absl::StatusOr<RunPlan> plan = Plan(*command_line, environment, machine);
   if (!plan.ok()) return Complain(plan.status());

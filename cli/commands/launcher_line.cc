@@ -1,8 +1,8 @@
 #include "cli/commands/launcher_line.h"
 
-#include <unistd.h>
-
+#include <filesystem>
 #include <map>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +11,7 @@
 #include "base/core/status_macros.h"
 #include "cli/commands/commands.h"
 #include "cli/launchers/python_launcher.h"
+#include "cli/options/read_settings.h"
 #include "cli/plan/machine.h"
 #include "rendezvous/transport/address.h"
 
@@ -51,14 +52,32 @@ DeepspeedMachine ThisMachine(const Environment& environment, const std::string& 
 
 // torchrun's workers get PYTHON_EXEC, else its own Python.
 bool IsPythonChosen(const std::map<std::string, std::string>& in_front, const Environment& environment) {
-  const auto variable = environment.find("PYTHON_EXEC");
-  return in_front.contains(kPythonOption) || (variable != environment.end() && !variable->second.empty());
+  const auto is_set = [&environment](const char* name) {
+    const auto variable = environment.find(name);
+    return variable != environment.end() && !variable->second.empty();
+  };
+  return in_front.contains(kPythonOption) || is_set("PYTHON_EXEC") || is_set("MUSTER_PYTHON");
 }
 
 }  // namespace
 
 bool IsFileHere(const std::string& script) {
-  return script.find('/') == std::string::npos && access(script.c_str(), F_OK) == 0;
+  std::error_code ignored;
+  return script.find('/') == std::string::npos && std::filesystem::is_regular_file(script, ignored);
+}
+
+absl::StatusOr<std::optional<InnerLauncher>> LauncherIn(const CommandLine& line) {
+  const bool by_path = line.script.find('/') != std::string::npos;
+  const bool is_own = by_path ? IsNoLauncher(BeginningOf(line.script))
+                              : !line.given.contains("no-python") && IsFileHere(line.script);
+  return FindLauncher(line, is_own);
+}
+
+absl::Status CheckNoLauncherIn(const CommandLine& line) {
+  ASSIGN_OR_RETURN(const std::optional<InnerLauncher> launcher, LauncherIn(line));
+  if (!launcher) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      NameOf(*launcher), ": only muster run can do its work; give the command of one worker instead"));
 }
 
 absl::StatusOr<JoinedLine> TakeDeepspeedLine(const std::vector<std::string>& words, Environment* environment) {
@@ -83,22 +102,17 @@ absl::StatusOr<JoinedLine> TakeOver(const InnerLauncher& launcher, const Command
   }
   const std::string python = PythonOf(launcher, *environment);
   if (!python.empty() && !IsPythonChosen(in_front, *environment)) own.line.given.emplace(kPythonOption, python);
-  return Join(in_front, launcher, std::move(own));
-}
-
-absl::StatusOr<CommandLine> LineOf(CommandLine line, Environment* environment) {
-  ASSIGN_OR_RETURN(const std::optional<InnerLauncher> launcher, FindLauncher(line, IsFileHere(line.script)));
-  if (!launcher) return line;
-  ASSIGN_OR_RETURN(JoinedLine joined, TakeOver(*launcher, line, environment));
-  return std::move(joined.line);
+  return Join(in_front, std::move(own));
 }
 
 int BecomePythonLauncher(const InnerLauncher& launcher, const CommandLine& line, const std::string& called_as) {
   const Environment environment = ReadEnvironment();
-  const std::map<std::string, std::string> in_front = OptionsInFrontOf(line);
-  const auto given = in_front.find(kPythonOption);
-  const std::string python = given == in_front.end() ? PythonOf(launcher, environment) : given->second;
-  return Complain(BecomeLauncher(launcher, in_front, python, called_as, environment));
+  CommandLine in_front;
+  in_front.given = OptionsInFrontOf(line);
+  if (const auto read = ReadSettings(in_front, environment); !read.ok()) return Complain(read.status());
+  const auto python = in_front.given.find(kPythonOption);
+  return Complain(BecomeLauncher(launcher, in_front.given, python == in_front.given.end() ? "" : python->second,
+                                 called_as, environment));
 }
 
 }  // namespace muster::cli

@@ -203,7 +203,7 @@ class LocalJob {
     console_.Add(pipes.out[0], STDOUT_FILENO, number);
     console_.Add(pipes.err[0], STDERR_FILENO, number);
     nodes_.push_back({&plan, pipes});
-    const absl::Status started = Spawn(number);
+    absl::Status started = Spawn(number);
     if (!started.ok()) CloseIfOver(&nodes_.back());
     return started;
   }
@@ -426,21 +426,20 @@ defaults to 3.
 
 int LocalCommand(const Invocation& invocation) {
   if (getpid() == 1) return host::RunInit(invocation.argv);
-  auto command_line = ParseCommandLine(LocalOptions(), invocation.arguments, "muster local");
+  const auto command_line = ParseCommandLine(LocalOptions(), invocation.arguments, "muster local");
   if (!command_line.ok()) return Complain(command_line.status());
   if (command_line->help) return Print(LocalHelp());
   if (const auto socket = command_line->given.find("host-socket"); socket != command_line->given.end()) {
     return Complain(
         Fault(Origin::kFlag, "--host-socket", socket->second, "muster local runs whole nodes; leave it out"));
   }
+  if (const absl::Status single = CheckNoLauncherIn(*command_line); !single.ok()) return Complain(single);
+  const absl::StatusOr<int> nodes = LocalNodeCount(*command_line);
+  if (!nodes.ok()) return Complain(nodes.status());
 
   const Inherited inherited = PrepareProcess();
   StartupSignals startup_signals(inherited);
   Environment environment = TakeEnvironment();
-  command_line = LineOf(*std::move(command_line), &environment);
-  if (!command_line.ok()) return Complain(command_line.status());
-  const absl::StatusOr<int> nodes = LocalNodeCount(*command_line);
-  if (!nodes.ok()) return Complain(nodes.status());
   std::string& token = environment[kTokenVariable];
   const bool has_files = environment.contains(kTokenFileVariable) || environment.contains(kTlsCertVariable) ||
                          command_line->given.contains(kTokenFileOption) ||

@@ -42,13 +42,9 @@ absl::Status CheckScriptIsGiven(const RunPlan& plan, const std::string& command)
 // Refuses `muster run python train.py` and the like, with the line to type instead, and a launcher that would
 // start workers in each worker.
 absl::Status CheckNoLauncherInside(const CommandLine& line, const RunPlan& plan) {
-  const bool is_file = IsFileHere(line.script);
-  ASSIGN_OR_RETURN(const std::optional<InnerLauncher> launcher, FindLauncher(line, is_file));
-  if (launcher) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        NameOf(*launcher), ": it would start workers in each worker; give the command of one worker instead"));
-  }
+  RETURN_IF_ERROR(CheckNoLauncherIn(line));
   if (plan.no_python || IsOn(plan.settings.program.module)) return absl::OkStatus();
+  const bool is_file = IsFileHere(line.script);
   if (const std::optional<std::string> instead = LineInstead(line, is_file)) {
     return absl::InvalidArgumentError(
         absl::StrCat(line.script, ": muster starts the workers itself; type: ", *instead));

@@ -130,13 +130,14 @@ int RunCommand(const Invocation& invocation) {
   auto command_line = ParseCommandLine(RunOptions(), invocation.arguments, invocation.command);
   if (command_line.ok() && command_line->help) return Print(RunHelp(invocation.command));
   absl::StatusOr<std::optional<InnerLauncher>> launcher = std::nullopt;
-  if (command_line.ok()) launcher = FindLauncher(*command_line, IsFileHere(command_line->script));
+  if (command_line.ok()) launcher = LauncherIn(*command_line);
   if (!launcher.ok()) return Complain(launcher.status());
-  if (*launcher && (*launcher)->kind == LauncherKind::kPython) {
+  const std::string socket = HostSocketOf(command_line, invocation.arguments, ReadEnvironment());
+  // It needs the whole environment, and runs another muster in the end.
+  if (socket.empty() && *launcher && (*launcher)->kind == LauncherKind::kPython) {
     return BecomePythonLauncher(**launcher, *command_line, invocation.called_as);
   }
   Environment environment = TakeEnvironment();
-  const std::string socket = HostSocketOf(command_line, invocation.arguments, environment);
   if (!socket.empty()) return RunAsSidecar(command_line, environment, invocation, socket);
   if (!command_line.ok()) return Complain(command_line.status());
   if (const auto shell = command_line->given.find("print-completion"); shell != command_line->given.end()) {

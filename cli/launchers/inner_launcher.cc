@@ -32,6 +32,7 @@ std::string_view BaseName(std::string_view path) {
 bool IsPython(std::string_view name) {
   if (!name.starts_with("python")) return false;
   name.remove_prefix(6);
+  if (name.ends_with('t')) name.remove_suffix(1);  // free-threaded: python3.13t
   return std::all_of(name.begin(), name.end(), [](char c) { return (c >= '0' && c <= '9') || c == '.'; });
 }
 
@@ -84,16 +85,33 @@ const Known* FindKnown(const InnerLauncher& launcher) {
                             : FindKnown(&Known::program, BaseName(launcher.program));
 }
 
-// The module and the words after it of `python -X dev -m MODULE ...`; empty: the interpreter runs something else.
-// Its own options do not reach the workers of a launcher.
-Words AfterModuleFlag(const Words& arguments) {
+// Takes `python -X dev -m MODULE ...` apart, also `-umMODULE`. False: the interpreter runs something else.
+bool TakeModule(const Words& arguments, InnerLauncher* launcher) {
+  constexpr std::string_view kTakeValue = "XW", kLongWithValue = "--check-hash-based-pycs";
+  Words options;
   for (size_t at = 0; at < arguments.size() && arguments[at].starts_with('-'); ++at) {
     const std::string& word = arguments[at];
-    if (word == "-m") return {arguments.begin() + static_cast<int64_t>(at) + 1, arguments.end()};
-    if (word == "-c" || word == "-") break;
-    at += word == "-X" || word == "-W" ? 1 : 0;
+    const size_t end = word.starts_with("--") ? std::string::npos : word.find_first_of("mcXW", 1);
+    const bool has_module = end != std::string::npos && word[end] == 'm';
+    if (word == "-" || (end != std::string::npos && word[end] == 'c')) return false;
+    if (!has_module) {
+      options.push_back(word);
+      const bool letter = end != std::string::npos && kTakeValue.find(word[end]) != std::string_view::npos;
+      const bool valued = (letter && end + 1 == word.size()) || word == kLongWithValue;
+      if (valued && at + 1 < arguments.size()) options.push_back(arguments[++at]);
+      continue;
+    }
+    if (end > 1) options.push_back(word.substr(0, end));
+    Words rest(arguments.begin() + static_cast<int64_t>(at) + 1, arguments.end());
+    if (end + 1 < word.size()) rest.insert(rest.begin(), word.substr(end + 1));
+    if (rest.empty()) return false;
+    launcher->interpreter_options = std::move(options);
+    launcher->program = rest.front();
+    launcher->words.assign(rest.begin() + 1, rest.end());
+    launcher->is_module = true;
+    return true;
   }
-  return {};
+  return false;
 }
 
 // What would be a launcher if it has a known name.
@@ -103,14 +121,19 @@ InnerLauncher Candidate(const CommandLine& line) {
   launcher.words = line.script_arguments;
   launcher.is_module = line.given.contains(kModule);
   if (launcher.is_module || !IsPython(BaseName(line.script))) return launcher;
-  Words module = AfterModuleFlag(line.script_arguments);
-  if (module.empty()) return launcher;
-  launcher.interpreter = line.script;
-  launcher.is_module = true;
-  launcher.program = module.front();
-  launcher.words.assign(module.begin() + 1, module.end());
+  if (TakeModule(line.script_arguments, &launcher)) launcher.interpreter = line.script;
   return launcher;
 }
+
+// An option in front, and an option of the launcher that it makes void.
+constexpr std::pair<std::string_view, std::string_view> kVoids[] = {
+    {"master-addr", "rdzv-endpoint"}, {"rdzv-endpoint", "master-addr"}, {"rdzv-endpoint", "master-port"},
+    {"nnodes", "standalone"},         {"node-rank", "standalone"},      {"master-addr", "standalone"},
+    {"rdzv-endpoint", "standalone"},  {"coordinator", "standalone"},    {"coordinator", "rdzv-endpoint"},
+    {"coordinator", "master-addr"},   {"coordinator", "master-port"},   {"standalone", "nnodes"},
+    {"standalone", "node-rank"},      {"standalone", "rdzv-endpoint"},  {"standalone", "master-addr"},
+    {"standalone", "master-port"},
+};
 
 // For "python -u -m pkg.mod x": muster always sets -u, and -m becomes muster's option. With any other option of
 // the interpreter, or code on the command line, the interpreter stays the program.
@@ -128,10 +151,10 @@ Words AfterPython(const std::string& python, const Words& arguments) {
 
 }  // namespace
 
-absl::StatusOr<std::optional<InnerLauncher>> FindLauncher(const CommandLine& line, bool is_file) {
+absl::StatusOr<std::optional<InnerLauncher>> FindLauncher(const CommandLine& line, bool is_own) {
   if (line.as_torchrun) return std::nullopt;
-  if (is_file && !line.given.contains(kModule) && !line.given.contains(kNoPython)) return std::nullopt;
   InnerLauncher launcher = Candidate(line);
+  if (is_own && !launcher.is_module) return std::nullopt;
   const Known* const known = FindKnown(launcher);
   if (known == nullptr) return std::nullopt;
   if (!known->command.empty() && (launcher.words.empty() || launcher.words[0] != known->command)) {
@@ -142,6 +165,11 @@ absl::StatusOr<std::optional<InnerLauncher>> FindLauncher(const CommandLine& lin
   }
   launcher.kind = known->kind;
   return launcher;
+}
+
+std::string ModuleOf(const InnerLauncher& launcher) {
+  const Known* const known = FindKnown(launcher);
+  return known == nullptr ? "" : std::string(known->module);
 }
 
 std::string NameOf(const InnerLauncher& launcher) {
@@ -162,16 +190,34 @@ std::string OptionWord(const std::string& option, const std::string& value) {
   return absl::StrCat("--", option, spec != nullptr && spec->is_switch() ? "" : "=" + value);
 }
 
-JoinedLine Join(const std::map<std::string, std::string>& in_front, const InnerLauncher& launcher,
-                JoinedLine own) {
+JoinedLine Join(const std::map<std::string, std::string>& in_front, JoinedLine own) {
+  auto& given = own.line.given;
+  const auto note = [&own](const std::string& front, const std::string& replaced) {
+    own.notes.push_back(absl::StrCat(front, ", given in front, takes precedence over the launcher's ", replaced));
+  };
   for (const auto& [name, value] : in_front) {
-    const auto [at, is_new] = own.line.given.emplace(name, value);
+    const std::string front = OptionWord(name, value);
+    for (const auto& [by, other] : kVoids) {
+      const auto at = given.find(std::string(other));
+      if (by != name || at == given.end() || in_front.contains(at->first)) continue;
+      note(front, OptionWord(at->first, at->second));
+      given.erase(at);
+    }
+    const auto [at, is_new] = given.emplace(name, value);
     if (is_new || at->second == value) continue;
-    own.notes.push_back(absl::StrCat(OptionWord(name, value), ", given before ", NameOf(launcher),
-                                     ", takes precedence over its ", OptionWord(name, at->second)));
+    note(front, OptionWord(name, at->second));
     at->second = value;
   }
   return own;
+}
+
+bool IsNoLauncher(std::string_view beginning) {
+  constexpr std::string_view kBinary =
+      "\x7f"
+      "ELF";
+  if (beginning.empty() || beginning.starts_with(kBinary)) return false;
+  return std::none_of(std::begin(kKnown), std::end(kKnown),
+                      [&](const Known& known) { return beginning.find(known.module) != std::string_view::npos; });
 }
 
 absl::StatusOr<CommandLine> ReadTorchLine(const InnerLauncher& launcher) {

@@ -22,20 +22,25 @@ enum class LauncherKind {
 
 struct InnerLauncher {
   LauncherKind kind = LauncherKind::kTorchrun;
-  std::string interpreter;  // the word in front of -m; empty: none was given
-  std::string program;      // as typed: a file, or with is_module a module
+  std::string interpreter;                       // the word in front of -m; empty: none was given
+  std::vector<std::string> interpreter_options;  // between that and -m
+  std::string program;                           // as typed: a file, or with is_module a module
   bool is_module = false;
   std::vector<std::string> words;  // its command line, after its own name
 };
 
 // The launcher that stands in the place of the script, by itself, after -m or --no-python, or after `python -m`;
-// nullopt: none, or under the name torchrun, which starts a job in each worker as well. is_file: the script is a
-// file of that name, which may be a launcher's only with --no-python. InvalidArgument: another command of such a
-// launcher.
-absl::StatusOr<std::optional<InnerLauncher>> FindLauncher(const CommandLine& line, bool is_file);
+// nullopt: none, or under the name torchrun, which starts a job in each worker as well. is_own: the script is a
+// program of the user that has a launcher's name. InvalidArgument: another command of such a launcher.
+absl::StatusOr<std::optional<InnerLauncher>> FindLauncher(const CommandLine& line, bool is_own);
 
-// What to call it in messages: "accelerate launch".
+// Whether a file that has a launcher's name, and begins so, is something else: a script that does not name the
+// launcher's module. (A binary is taken for the launcher: muster's own link.)
+bool IsNoLauncher(std::string_view beginning);
+
+// What to call it in messages: "accelerate launch". And the module that it is.
 std::string NameOf(const InnerLauncher& launcher);
+std::string ModuleOf(const InnerLauncher& launcher);
 
 // The options of a line whose script is a launcher, without those that said how to start it.
 std::map<std::string, std::string> OptionsInFrontOf(const CommandLine& line);
@@ -47,15 +52,16 @@ struct JoinedLine {
   CommandLine line;
   std::vector<std::string> notes;  // info lines
 };
-// They take precedence over the launcher's own; a note for each that this changes.
-JoinedLine Join(const std::map<std::string, std::string>& in_front, const InnerLauncher& launcher, JoinedLine own);
+// They take precedence over the launcher's own, also over those that answer the same question by another name,
+// such as --rdzv-endpoint and --master-addr; a note for each that this changes.
+JoinedLine Join(const std::map<std::string, std::string>& in_front, JoinedLine own);
 
 // The own line of kTorchrun or kTorchLaunch, read as under the name torchrun. InvalidArgument: as
 // ParseCommandLine.
 absl::StatusOr<CommandLine> ReadTorchLine(const InnerLauncher& launcher);
 
 // The interpreter of a file that begins so: "#!/venv/bin/python3 -E" or "#!/usr/bin/env python3"; empty: it names
-// none. The kernel reads no more than 256 bytes (BINPRM_BUF_SIZE).
+// none.
 std::string InterpreterNamedIn(std::string_view beginning);
 
 // The line to type instead if the script is an interpreter, or muster; nullopt: it is neither. Call it only

@@ -45,7 +45,8 @@ class TorchrunLines(unittest.TestCase):
         nodes = [self.start(*line, program=link) for _ in range(3)]
         self.assertEqual([0, 0, 0], [node.exit_code() for node in nodes], "".join(node.err() for node in nodes))
         self.assertEqual([f"{rank} {rank} of 3\n" for rank in range(3)], sorted(node.out() for node in nodes))
-        self.assertTrue(any(node.said("both claim node 0, and so do 1 more; .*a hint") for node in nodes))
+        # Whether the third has come by then depends on speed.
+        self.assertTrue(any(node.said("both claim node 0(, and so do 1 more)?; .*a hint") for node in nodes))
 
     def test_one_rank_for_two_nodes_is_told_to_both(self):
         line = ["run", "--nnodes=2", "--node-rank=0", "--rdzv-id=twice", self.endpoint(), "--no-python", "true"]

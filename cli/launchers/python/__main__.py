@@ -4,7 +4,7 @@ Started by `muster run accelerate launch ...` as `python ARCHIVE MUSTER COUNT OP
 COUNT options of muster, then the launcher and its words. Launchers that are written in Python parse their command line,
 prepare the environment, and end in one function, torch.distributed.run.run(args). The one that takes its place here
 turns the arguments back into options, by the actions of torch's own parser, and executes muster with the environment
-as it is then. So nothing of theirs is copied, and each option of each of their versions works.
+as it is then. So nothing of theirs is copied, and whatever their versions make of their options counts.
 """
 
 import importlib.machinery
@@ -44,31 +44,17 @@ def options_of(parser, args):
     return words
 
 
-def without_overruled(words, overruling, launcher):
-    """An option of muster in front of the launcher takes precedence over the launcher's."""
-    given = {word.partition("=")[0]: word for word in overruling}
-    kept = []
-    for word in words:
-        ours = given.get(word.partition("=")[0])
-        if ours is None:
-            kept.append(word)
-        elif ours != word:
-            say("%s, given before %s, takes precedence over its %s" % (ours, launcher, word))
-    return kept
-
-
-def execute_muster(parser, args, muster, options, launcher):
-    words = without_overruled(options_of(parser, args), options, launcher)
-    given = {option.partition("=")[0] for option in options}
-    if "--python" not in given and not os.environ.get("PYTHON_EXEC"):
+def execute_muster(parser, args, muster, options):
+    words = options_of(parser, args)
+    chosen = any(option.startswith("--python=") for option in options)
+    if not chosen and not os.environ.get("PYTHON_EXEC") and not os.environ.get("MUSTER_PYTHON"):
         words.append("--python=" + sys.executable)
     script = [args.training_script, *args.training_script_args]
     for name in ("SIGPIPE", "SIGXFSZ"):  # which Python ignores, and muster would pass on to the workers
         signal.signal(getattr(signal, name), signal.SIG_DFL)
     sys.stdout.flush()
     sys.stderr.flush()
-    # By this name muster reads its command line and the environment as torchrun does.
-    os.execv(muster, ["torchrun", *words, *options, "--", *script])
+    os.execv(muster, ["muster", "run", *options, "-m", LAUNCHER_MODULE, *words, "--", *script])
 
 
 class AfterImport:
@@ -94,9 +80,9 @@ class AfterImport:
         return spec
 
 
-def replace_run(muster, options, launcher):
+def replace_run(muster, options):
     def change(module):
-        module.run = lambda args: execute_muster(module.get_args_parser(), args, muster, options, launcher)
+        module.run = lambda args: execute_muster(module.get_args_parser(), args, muster, options)
 
     return change
 
@@ -149,12 +135,14 @@ def main():
     launcher = os.path.basename(target)
     sys.meta_path.insert(
         0,
-        AfterImport({LAUNCHER_MODULE: replace_run(muster, options, launcher),
+        AfterImport({LAUNCHER_MODULE: replace_run(muster, options),
                      IN_PROCESS_MODULE: warn_of_workers_in_process(launcher)}))
     warn_of_other_programs(launcher, words)
     sys.argv = [target, *words]
     # As Python sets it for a file, and for -m.
-    sys.path[0] = os.path.dirname(os.path.realpath(target)) if kind == "file" else os.getcwd()
+    sys.path[:1] = [os.path.dirname(os.path.realpath(target)) if kind == "file" else os.getcwd()]
+    if getattr(sys.flags, "safe_path", False):
+        del sys.path[0]
     run_path, run_module = runpy.run_path, runpy.run_module
     warn_of_scripts_in_process(launcher)
     if kind == "file":

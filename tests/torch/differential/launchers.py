@@ -43,6 +43,7 @@ class Node:
 # calls torch's main, as Accelerate does, in which muster takes torchrun's place.
 CALLED = os.environ.get("MUSTER_CALLED", "name")
 LAUNCHER = """#!%s
+# It has a name by which muster knows accelerate.commands.accelerate_cli.
 import importlib, os, sys
 sys.argv[:2] = ["torchrun"]
 importlib.import_module(os.environ.pop("LAUNCHER_MODULE")).main()

@@ -200,7 +200,7 @@ class LaunchersTest(UnderLaunchers):
         self.assertEqual(2, len(RESULT.findall(output)), output)
         self.assertIn("[trainer0]:result rank=0", output)
         for option in ("nproc-per-node=2", "max-restarts=2"):
-            self.assertRegex(output, f"muster: --{option}, given before accelerate, takes precedence over its --")
+            self.assertRegex(output, f"--{option}, given in front, takes precedence over the launcher's --")
 
     def test_accelerate_on_two_machines(self):
         options = ("--num_machines=2", "--num_processes=2", "--main_process_ip=127.0.0.1",
@@ -248,7 +248,8 @@ class LaunchersTest(UnderLaunchers):
         with tempfile.TemporaryDirectory(prefix="muster-test-") as folder:
             alone, in_process = pathlib.Path(folder, "alone.py"), pathlib.Path(folder, "accelerate")
             alone.write_text("print('trained')")
-            shutil.copy(SCRIPTS / "elastic_launch.py", in_process)
+            text = (SCRIPTS / "elastic_launch.py").read_text()
+            in_process.write_text(f"#!{sys.executable}\n# accelerate.commands.accelerate_cli\n{text}")
             in_process.chmod(0o755)
             for line, said in (((*ACCELERATE[:2], "--num_processes=1", str(alone)),
                                 "accelerate starts python itself, not by torchrun: muster has no part in this job"),

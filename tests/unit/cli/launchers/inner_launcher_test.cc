@@ -69,6 +69,14 @@ TEST(FindLauncher, TakesItsWordsAndItsInterpreterWhateverOptionsThatHas) {
   EXPECT_EQ(launcher.interpreter, "/usr/bin/python3.11");
   EXPECT_EQ(launcher.program, "torch.distributed.run");
   EXPECT_THAT(launcher.words, ElementsAre("--nnodes=1", "x.py", "-m"));
+  EXPECT_THAT(launcher.interpreter_options, ElementsAre("-X", "dev", "-u"));
+  for (const Words& words :
+       {Words{"python", "-mtorch.distributed.run", "x.py"},
+        {"python3.13t", "-um", "torch.distributed.run", "x.py"},
+        {"python", "--check-hash-based-pycs", "never", "-Wd", "-m", "torch.distributed.run", "x.py"}}) {
+    EXPECT_EQ(Find(words).program, "torch.distributed.run");
+    EXPECT_THAT(Find(words).words, ElementsAre("x.py"));
+  }
 }
 
 TEST(FindLauncher, LeavesScriptsModulesAndTorchrunItselfAlone) {
@@ -77,6 +85,8 @@ TEST(FindLauncher, LeavesScriptsModulesAndTorchrunItselfAlone) {
   EXPECT_TRUE(FindsNone({"-m", "torchrun"})) << "a module of this name";
   EXPECT_TRUE(FindsNone({"python", "x.py"}));
   EXPECT_TRUE(FindsNone({"python", "-c", "-m", "torch.distributed.run"}));
+  EXPECT_TRUE(FindsNone({"--no-python", "./tune", "--lr"}, true)) << "a program of this name";
+  EXPECT_TRUE(FindsNone({"python", "-m"}));
   const auto nested = FindLauncher(Parse({"--no-python", "torchrun", "x.py"}, kTorchrun), false);
   EXPECT_TRUE(nested.ok() && !*nested);
 }
@@ -93,13 +103,41 @@ TEST(Join, OptionsInFrontTakePrecedenceAndAreNamed) {
   const InnerLauncher launcher = *FindLauncher(outer, false).value();
   auto own = ReadTorchLine(launcher);
   ASSERT_TRUE(own.ok()) << own.status();
-  const JoinedLine joined = Join(OptionsInFrontOf(outer), launcher, {*own, {}});
+  const JoinedLine joined = Join(OptionsInFrontOf(outer), {*own, {}});
   EXPECT_THAT(joined.line.given, UnorderedElementsAre(Pair("nproc-per-node", "4"), Pair("max-restarts", "1"),
                                                       Pair("standalone", "true")));
   EXPECT_EQ(joined.line.script, "x.py");
-  EXPECT_THAT(joined.notes,
-              ElementsAre("--nproc-per-node=4, given before torch.distributed.run, takes precedence over "
-                          "its --nproc-per-node=2"));
+  EXPECT_THAT(joined.notes, ElementsAre("--nproc-per-node=4, given in front, takes precedence over the launcher's "
+                                        "--nproc-per-node=2"));
+}
+
+TEST(Join, AnOptionInFrontVoidsWhatAnswersTheSameQuestion) {
+  using Options = std::map<std::string, std::string>;
+  const auto joined = [](const Options& in_front, const Options& own) {
+    CommandLine line;
+    line.given = own;
+    return Join(in_front, {line, {}});
+  };
+  const JoinedLine addressed = joined({{"master-addr", "a"}}, {{"rdzv-endpoint", "b:1"}, {"node-rank", "1"}});
+  EXPECT_THAT(addressed.line.given, UnorderedElementsAre(Pair("master-addr", "a"), Pair("node-rank", "1")));
+  EXPECT_THAT(
+      addressed.notes,
+      ElementsAre("--master-addr=a, given in front, takes precedence over the launcher's --rdzv-endpoint=b:1"));
+  EXPECT_THAT(joined({{"nnodes", "2"}}, {{"standalone", "true"}}).line.given, ElementsAre(Pair("nnodes", "2")));
+  EXPECT_THAT(joined({{"standalone", "true"}}, {{"nnodes", "2"}, {"master-addr", "a"}}).line.given,
+              ElementsAre(Pair("standalone", "true")));
+  EXPECT_THAT(
+      joined({{"master-addr", "a"}, {"master-port", "1"}}, {{"master-port", "2"}}).line.given["master-port"], "1");
+}
+
+TEST(IsNoLauncher, AScriptThatNamesNoLaunchersModule) {
+  EXPECT_TRUE(IsNoLauncher("#!/usr/bin/python3\nimport tuning"));
+  EXPECT_TRUE(IsNoLauncher("import tuning"));
+  EXPECT_FALSE(IsNoLauncher("#!/venv/bin/python\nfrom torch.distributed.run import main"));
+  EXPECT_FALSE(
+      IsNoLauncher("\x7f"
+                   "ELF"));
+  EXPECT_FALSE(IsNoLauncher("")) << "there is no such file, which is said elsewhere";
 }
 
 TEST(ReadTorchLine, ReadsAsTorchrunDoes) {
