@@ -128,7 +128,7 @@ OURS_ALONE = {"coordinator", "host-socket", "restart-window", "restart-delay", "
               "numa-binding", "logs-specs", "print-completion", "hyperparameters-as-args", "pass-local-rank", "log-max-size", "report", "report-on"}
 
 WRONG_FOR_DEEPSPEED = {
-    "hostfile": ("",),
+    "hostfile": (),
     "include": ("a:b:c", "a@"),
     "exclude": ("a:b:c", "a@"),
     "num-nodes": ("two", "0", "-2", "100001", ""),
