@@ -100,8 +100,6 @@ void Platform::AfterHostDeath(HostProcess* host) {
   if (ForgetsAZombie(host->place)) EndZombies();
   Place& place = places_[host->place];
   place.ended = host->finish.has_value() && host->finish->verdict.has_value() && !host->fate.killed;
-  // It was asked to leave when the job was over. Started again it would wait for the others, in vain and without end.
-  place.ended |= env_->healed() && host->finish.has_value() && host->memory.has_verdict();
   if (place.ended) return;
   if (env_->healed()) {
     PlanReplacement(host->place, env_->prng().Between(100 * kMillisecond, kSecond));
