@@ -67,6 +67,8 @@ bool IsFileHere(const std::string& script) {
 }
 
 absl::StatusOr<std::optional<InnerLauncher>> LauncherIn(const CommandLine& line) {
+  // Every start comes by here, so no other script is opened.
+  if (!HasNameOfALauncher(line.script)) return FindLauncher(line, false);
   const bool by_path = line.script.find('/') != std::string::npos;
   const bool is_own = by_path ? IsNoLauncher(BeginningOf(line.script))
                               : !line.given.contains("no-python") && IsFileHere(line.script);

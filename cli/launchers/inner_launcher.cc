@@ -211,6 +211,10 @@ JoinedLine Join(const std::map<std::string, std::string>& in_front, JoinedLine o
   return own;
 }
 
+bool HasNameOfALauncher(std::string_view program) {
+  return FindKnown(&Known::program, BaseName(program)) != nullptr;
+}
+
 bool IsNoLauncher(std::string_view beginning) {
   constexpr std::string_view kBinary =
       "\x7f"

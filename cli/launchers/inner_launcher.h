@@ -34,6 +34,8 @@ struct InnerLauncher {
 // program of the user that has a launcher's name. InvalidArgument: another command of such a launcher.
 absl::StatusOr<std::optional<InnerLauncher>> FindLauncher(const CommandLine& line, bool is_own);
 
+bool HasNameOfALauncher(std::string_view program);
+
 // Whether a file that has a launcher's name, and begins so, is something else: a script that does not name the
 // launcher's module. (A binary is taken for the launcher: muster's own link.)
 bool IsNoLauncher(std::string_view beginning);
