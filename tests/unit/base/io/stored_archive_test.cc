@@ -1,21 +1,12 @@
 #include "base/io/stored_archive.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <cstdlib>
-#include <string>
 
 #include "base/io/memory_file.h"
+#include "tests/unit/python_archive.h"
 
 namespace muster {
 namespace {
-
-// Lets Python judge the archive: zipfile checks every header and the checksum, zipimport is what will read it.
-int Python(const std::string& code, const OwnedFd& archive) {
-  const std::string path = absl::StrCat("/proc/", getpid(), "/fd/", archive.get());
-  return std::system(absl::StrCat("python3 -c \"", code, "\" ", path).c_str());
-}
 
 TEST(StoredArchive, PythonFindsItWhole) {
   const auto archive = MemoryFile("test", StoredArchive({{"some_module.py", "from pack.part import value\n"},

@@ -2,23 +2,15 @@
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-#include <cstdlib>
 #include <string>
 
 #include "agent/host/preload/messages.h"
 #include "base/io/event_loop.h"
-#include "base/io/memory_file.h"
+#include "tests/unit/python_archive.h"
 
 namespace muster::host {
 namespace {
-
-// Lets Python judge the archive: zipfile checks every header and the checksum, zipimport is what will read it.
-int Python(const std::string& code, const OwnedFd& archive) {
-  const std::string path = absl::StrCat("/proc/", getpid(), "/fd/", archive.get());
-  return std::system(absl::StrCat("python3 -c \"", code, "\" ", path).c_str());
-}
 
 TEST(BootstrapArchive, HoldsTheFilesOfTheRepository) {
   const auto archive = BootstrapArchive();
