@@ -518,7 +518,8 @@ void Invariants::CheckExitWithoutVerdict(const HostProcess& host, const host::Fi
 }
 
 void Invariants::OnHostDeath(const HostProcess& host) {
-  if (!host.finish.has_value() && host.memory.has_verdict()) died_knowing_ = true;
+  const bool exits_with_it = host.finish.has_value() && host.finish->verdict.has_value();
+  if (!exits_with_it && host.memory.has_verdict()) died_knowing_ = true;
 }
 
 void Invariants::OnSettled() {

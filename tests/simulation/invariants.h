@@ -177,7 +177,7 @@ class Invariants {
   };
   std::optional<Verdict> verdict_;
   bool earlier_verdict_seen_ = false;
-  bool died_knowing_ = false;  // a host that knew the verdict was ended before it exited with it
+  bool died_knowing_ = false;  // a host that knew the verdict was ended or asked to leave before it exited with it
   std::set<std::string> know_an_earlier_verdict_;  // cut off from the coordinator that ran the job again
 };
 

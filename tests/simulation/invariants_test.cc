@@ -781,6 +781,14 @@ TEST_F(InvariantsTest, NodesKilledAfterTheVerdictAreLawful) {
   ExpectLawful();
 }
 
+TEST_F(InvariantsTest, ANodeAskedToLeaveAfterTheVerdictIsLawful) {
+  *b_.host.memory.mutable_verdict() = VerdictOf(130, "muster");
+  b_.host.finish = FinishOf(75, "asked to leave");
+  invariants_.OnHostDeath(b_.host);
+  invariants_.OnSettled();
+  ExpectLawful();
+}
+
 TEST_F(InvariantsTest, AFailedJobWithoutAFailureIsReported) {
   Finish(a_, 69, VerdictOf(69, "muster"));
   ExpectLawful();

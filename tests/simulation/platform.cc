@@ -100,6 +100,9 @@ void Platform::AfterHostDeath(HostProcess* host) {
   if (ForgetsAZombie(host->place)) EndZombies();
   Place& place = places_[host->place];
   place.ended = host->finish.has_value() && host->finish->verdict.has_value() && !host->fate.killed;
+  // Once the job is over, a node that has waited for the others in vain is not started again.
+  place.ended |= env_->healed() && checks_->invariants.verdict_announced() && host->finish.has_value() &&
+                 host->finish->exit_code == kExitUnavailable;
   if (place.ended) return;
   if (env_->healed()) {
     PlanReplacement(host->place, env_->prng().Between(100 * kMillisecond, kSecond));

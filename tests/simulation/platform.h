@@ -40,7 +40,7 @@ class Platform {
  private:
   struct Place {
     bool started = false;  // has had a host
-    bool ended = false;    // its host ended with the verdict
+    bool ended = false;    // its host ended with the verdict, or found nobody after it
     bool replacement_planned = false;
   };
 
