@@ -4,8 +4,7 @@
 #   bash deploy/package.sh [--arch x86_64|aarch64] [--out FOLDER]
 #
 # By default for x86_64, in build/packages. Installs the packages that the build needs (deploy/setup.sh; for aarch64 also
-# a cross compiler and an emulator). Another build of the same commit, in a folder of the same name and with the same
-# packages, gives the same bytes.
+# a cross compiler and an emulator). Another build of the same commit with the same packages gives the same bytes.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

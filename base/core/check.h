@@ -5,10 +5,11 @@
 #include <cstdio>
 #include <cstdlib>
 
-#define MUSTER_CHECK(condition, what)                                                                           \
-  do {                                                                                                          \
-    if (!(condition)) {                                                                                         \
-      std::fprintf(stderr, "muster: internal error at %s:%d: %s (%s)\n", __FILE__, __LINE__, what, #condition); \
-      std::abort();                                                                                             \
-    }                                                                                                           \
+#define MUSTER_CHECK(condition, what)                                                                   \
+  do {                                                                                                  \
+    if (!(condition)) {                                                                                 \
+      std::fprintf(stderr, "muster: internal error at %s:%d: %s (%s)\n", __FILE_NAME__, __LINE__, what, \
+                   #condition);                                                                         \
+      std::abort();                                                                                     \
+    }                                                                                                   \
   } while (false)
