@@ -138,10 +138,10 @@ void Conduct::OnLine(const HostProcess& host, const Note& note) {
     // coordinator that misses a member, or did until lately, cuts the time short.
     const bool is_primary = host.place == 0 && !scenario_.job.coordinator_alone;
     const bool serves = is_primary || (host.agent != nullptr && host.agent->home != nullptr);
-    const Session* const session = host.agent != nullptr ? host.agent->session : nullptr;
-    const bool misses_one = session != nullptr && missed_one_at_.contains(session->home->id) &&
-                            env_->now() - missed_one_at_.at(session->home->id) <= scenario_.limits.lease;
-    if (IsAnswered(host) && !serves && !misses_one)
+    const auto missed_at = missed_one_at_.find(host.id());
+    const bool missed_one =
+        missed_at != missed_one_at_.end() && env_->now() - missed_at->second <= scenario_.limits.lease;
+    if (IsAnswered(host) && !serves && !missed_one)
       Fail(11, absl::StrCat(host.id(), " is answered while it leaves, and its lease ends"));
     promised_.erase(promise);
   } else if (event == events::kWorkersKilled && now + kRounding < promise->second) {
@@ -244,7 +244,7 @@ bool Conduct::IsAnswered(const HostProcess& host) const {
 
 void Conduct::OnStatus(const Session& session, const v1::AgentStatus& status) {
   if (status.cancelled()) cancelled_.insert(session.home->id);
-  if (session.home->core.job().MembersUnseen() > 0) missed_one_at_[session.home->id] = env_->now();
+  if (session.home->core.job().MembersUnseen() > 0) missed_one_at_[status.host_id()] = env_->now();
   if (status.phase() == v1::PHASE_SUCCEEDED) succeeded_[status.host_id()] = KeyOf(status.last().id());
   attended_[session.home->id][status.host_id()] = env_->now();
 }

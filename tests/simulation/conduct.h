@@ -88,7 +88,7 @@ class Conduct {
   std::set<int> cancelled_;                                // coordinators that have received a Ctrl-C
   std::map<std::string, RoundKey> succeeded_;              // by host: its newest round reported as succeeded
   std::map<int, std::map<std::string, Micros>> attended_;  // by coordinator: when it heard from each host
-  std::map<int, Micros> missed_one_at_;                    // by coordinator: when it last missed a member
+  std::map<std::string, Micros> missed_one_at_;            // by host: when its coordinator last missed a member
   std::map<std::pair<int, std::string>, Claim> claims_;    // by coordinator and node
   std::set<std::string> lease_ended_;                      // hosts that have stopped their workers for it
   std::map<std::string, BootTime> promised_;               // by host that leaves: no SIGKILL before
