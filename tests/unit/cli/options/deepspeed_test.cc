@@ -146,7 +146,7 @@ TEST_F(Deepspeed, AnUnusableHostfileIsAFaultOfTheEnvironment) {
 
 TEST_F(Deepspeed, ItsFilesVariablesReachWorkersOfSeveralHosts) {
   files_["hosts"] = kTwoHosts;
-  files_["home/.deepspeed_env"] = muster::testing::ReadFixture("deepspeed_env_sample.txt");
+  files_["home/.deepspeed_env"] = discovery::ReadFixture("deepspeed_env_sample.txt");
   EXPECT_EQ(Read({"-H", "hosts", "t.py"}).variables,
             (Environment{{"NCCL_IB_DISABLE", "1"}, {"NCCL_SOCKET_IFNAME", "eth0"}, {"URL", "http://a/?x=1"}}));
   files_[".deepspeed_env"] = "# here\n\n NCCL_SOCKET_IFNAME = ib0 \r\nEMPTY=\n";

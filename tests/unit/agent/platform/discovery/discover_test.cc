@@ -9,8 +9,6 @@
 namespace muster::discovery {
 namespace {
 
-using ::muster::testing::DiscoverWith;
-using ::muster::testing::ReaderOf;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -96,7 +94,7 @@ TEST(Discover, ABrokenSourceIsNamedWithARemedy) {
   environment["SLURM_STEP_NODELIST"] = "a[1-";
   const std::string message(AsStd(DiscoverWith(environment).status().message()));
   EXPECT_THAT(message, AllOf(HasSubstr("SLURM_STEP_NODELIST is a[1-"), HasSubstr("give --source vertex")));
-  testing::ExpectOneLine(message);
+  ExpectOneLine(message);
 }
 
 TEST(Discover, ASourceOfOneNodeDisagreesWithOneOfSeveral) {
@@ -149,7 +147,7 @@ TEST(Discover, ABatchScriptWithoutSrunNeedsAnotherSource) {
 }
 
 TEST(Discover, AllPoolsReachesTheReader) {
-  const Environment environment = testing::EnvironmentOf("cluster_spec_4pools_primary.json");
+  const Environment environment = EnvironmentOf("cluster_spec_4pools_primary.json");
   DiscoverOptions options;
   options.vertex.all_pools = true;
   EXPECT_EQ(DiscoverWith(environment, options).value().nnodes, 8);

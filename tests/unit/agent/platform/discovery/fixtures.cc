@@ -10,7 +10,7 @@
 #include "base/core/check.h"
 #include "gtest/gtest.h"
 
-namespace muster::testing {
+namespace muster::discovery {
 namespace {
 
 std::vector<std::string> SplitBy(const std::string& text, char separator) {
@@ -62,7 +62,7 @@ Environment EnvironmentOf(const std::string& file) {
   return environment;
 }
 
-discovery::FileReader ReaderOf(std::map<std::string, std::string> files) {
+FileReader ReaderOf(std::map<std::string, std::string> files) {
   return [files = std::move(files)](const std::string& path, size_t max_bytes) -> absl::StatusOr<std::string> {
     const auto found = files.find(path);
     if (found == files.end()) return absl::NotFoundError(path);
@@ -71,11 +71,10 @@ discovery::FileReader ReaderOf(std::map<std::string, std::string> files) {
   };
 }
 
-absl::StatusOr<discovery::ClusterView> DiscoverWith(const Environment& environment,
-                                                    const discovery::DiscoverOptions& options,
-                                                    const std::map<std::string, std::string>& files) {
-  const discovery::FileReader read_file = ReaderOf(files);
-  return discovery::Discover({environment, read_file}, options);
+absl::StatusOr<ClusterView> DiscoverWith(const Environment& environment, const DiscoverOptions& options,
+                                         const std::map<std::string, std::string>& files) {
+  const FileReader read_file = ReaderOf(files);
+  return Discover({environment, read_file}, options);
 }
 
 void ExpectOneLine(const std::string& message) {
@@ -116,4 +115,4 @@ std::vector<std::string> MutantsOf(const std::string& sample) {
   return mutants;
 }
 
-}  // namespace muster::testing
+}  // namespace muster::discovery

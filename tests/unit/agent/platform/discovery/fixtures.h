@@ -9,7 +9,7 @@
 
 #include "agent/platform/discovery/discover.h"
 
-namespace muster::testing {
+namespace muster::discovery {
 
 struct Fixture {
   std::string file;
@@ -36,12 +36,11 @@ std::string ReadFixture(const std::string& file);
 Environment EnvironmentOf(const std::string& file);
 
 // Discover() on a machine that has these variables and files and nothing else.
-absl::StatusOr<discovery::ClusterView> DiscoverWith(const Environment& environment,
-                                                    const discovery::DiscoverOptions& options = {},
-                                                    const std::map<std::string, std::string>& files = {});
+absl::StatusOr<ClusterView> DiscoverWith(const Environment& environment, const DiscoverOptions& options = {},
+                                         const std::map<std::string, std::string>& files = {});
 
 // A reader of files that are kept in a map; absent files give the errors of a disk.
-discovery::FileReader ReaderOf(std::map<std::string, std::string> files);
+FileReader ReaderOf(std::map<std::string, std::string> files);
 
 // Fails the test unless the message is one short line of printable ASCII.
 void ExpectOneLine(const std::string& message);
@@ -49,4 +48,4 @@ void ExpectOneLine(const std::string& message);
 // All truncations of a small sample and some hundred random mutants, the same every time.
 std::vector<std::string> MutantsOf(const std::string& sample);
 
-}  // namespace muster::testing
+}  // namespace muster::discovery

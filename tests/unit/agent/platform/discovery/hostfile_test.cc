@@ -30,20 +30,20 @@ std::string Read(std::string_view content) {
   return hosts.ok() ? Text(*hosts) : std::string(AsStd(hosts.status().message()));
 }
 
-class HostfileFixtures : public ::testing::TestWithParam<testing::Fixture> {};
+class HostfileFixtures : public ::testing::TestWithParam<Fixture> {};
 
 TEST_P(HostfileFixtures, IsReadAsExpected) {
-  const testing::Fixture& fixture = GetParam();
-  const auto hosts = ParseHostfile(fixture.file, testing::ReadFixture(fixture.file));
+  const Fixture& fixture = GetParam();
+  const auto hosts = ParseHostfile(fixture.file, ReadFixture(fixture.file));
   // DeepSpeed keeps a host without ranks. Such a file comes from a script that failed to count the slots.
   const bool refused = fixture.outcome == "error" || fixture.file == "hostfile_zero_slots.txt";
   EXPECT_EQ(hosts.ok(), !refused) << hosts.status();
   EXPECT_EQ(std::string(AsStd(hosts.status().message())).find('\n'), std::string::npos);
 }
 
-std::vector<testing::Fixture> Hostfiles() {
-  std::vector<testing::Fixture> fixtures = testing::FixturesOf("hostfile");
-  std::erase_if(fixtures, [](const testing::Fixture& f) {
+std::vector<Fixture> Hostfiles() {
+  std::vector<Fixture> fixtures = FixturesOf("hostfile");
+  std::erase_if(fixtures, [](const Fixture& f) {
     return f.outcome == "table" || f.file == "deepspeed_env_sample.txt";  // not hostfiles
   });
   return fixtures;
@@ -100,7 +100,7 @@ TEST(Hostfile, TooManySlotsAreRefusedBeforeTheyTakeMemory) {
 TEST(HostFilters, AreReadAsDocumented) {
   const auto pool = ParseHostfile("pool", "worker-0 slots=4\nworker-1 slots=4\n");
   ASSERT_TRUE(pool.ok());
-  std::istringstream rows(testing::ReadFixture("hostfile_filters.tsv"));
+  std::istringstream rows(ReadFixture("hostfile_filters.tsv"));
   const std::map<std::string, std::string> right = {
       {"worker-1:0,3|", "worker-1:0,3"},
       {"|worker-0", "worker-1:0,1,2,3"},

@@ -15,9 +15,6 @@
 namespace muster::discovery {
 namespace {
 
-using ::muster::testing::DiscoverWith;
-using ::muster::testing::FixturesOf;
-using ::muster::testing::ReadFixture;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -213,7 +210,7 @@ TEST(HostfileView, ARequestedFileMustExist) {
 // Every sample that is a hostfile, as its first host and as its last.
 TEST(HostfileView, EverySampleHasAPlaceForEachOfItsHosts) {
   int read = 0;
-  for (const testing::Fixture& fixture : FixturesOf("hostfile")) {
+  for (const Fixture& fixture : FixturesOf("hostfile")) {
     if (fixture.outcome != "ok" || !fixture.file.starts_with("hostfile_")) continue;
     if (fixture.file == "hostfile_zero_slots.txt") continue;  // refused: hostfile_test
     const std::string text = ReadFixture(fixture.file);

@@ -13,10 +13,6 @@
 namespace muster::discovery {
 namespace {
 
-using ::muster::testing::DiscoverWith;
-using ::muster::testing::EnvironmentOf;
-using ::muster::testing::Fixture;
-using ::muster::testing::FixturesOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -36,7 +32,7 @@ std::string Place(const absl::StatusOr<ClusterView>& view) {
   }
   EXPECT_EQ(view.status().code(), absl::StatusCode::kInvalidArgument);
   std::string message(view.status().message().data(), view.status().message().size());
-  testing::ExpectOneLine(message);
+  ExpectOneLine(message);
   return message;
 }
 

@@ -35,7 +35,7 @@ std::string Counts(std::string_view text) {
 
 std::vector<std::vector<std::string>> RowsOf(const std::string& file) {
   std::vector<std::vector<std::string>> rows;
-  const std::string text = testing::ReadFixture(file);
+  const std::string text = ReadFixture(file);
   for (const absl::string_view line : absl::StrSplit(text, '\n')) {
     if (!line.empty() && line.front() != '#') rows.push_back(absl::StrSplit(line, '\t'));
   }

@@ -11,10 +11,6 @@
 namespace muster::discovery {
 namespace {
 
-using ::muster::testing::DiscoverWith;
-using ::muster::testing::EnvironmentOf;
-using ::muster::testing::Fixture;
-using ::muster::testing::FixturesOf;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 

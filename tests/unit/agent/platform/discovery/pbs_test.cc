@@ -9,8 +9,6 @@
 namespace muster::discovery {
 namespace {
 
-using ::muster::testing::DiscoverWith;
-using ::muster::testing::EnvironmentOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -24,7 +22,7 @@ absl::StatusOr<ClusterView> Read(const Environment& environment, const std::stri
 std::string ErrorOf(const absl::StatusOr<ClusterView>& view) {
   if (view.ok()) return "no error";
   std::string message(view.status().message().data(), view.status().message().size());
-  testing::ExpectOneLine(message);
+  ExpectOneLine(message);
   return message;
 }
 

@@ -13,10 +13,6 @@
 namespace muster::discovery {
 namespace {
 
-using ::muster::testing::DiscoverWith;
-using ::muster::testing::EnvironmentOf;
-using ::muster::testing::Fixture;
-using ::muster::testing::FixturesOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -46,7 +42,7 @@ std::string ErrorOf(const Environment& environment, const Files& files = {}) {
   if (view.ok()) return "no error";
   EXPECT_EQ(view.status().code(), absl::StatusCode::kInvalidArgument);
   std::string message(view.status().message().data(), view.status().message().size());
-  ::muster::testing::ExpectOneLine(message);
+  ExpectOneLine(message);
   return message;
 }
 
@@ -130,7 +126,7 @@ const Environment& IndexedJob() {
 
 TEST(IndexedJob, AnIndexOfManyLinesIsShownOnOne) {
   const std::string error = ErrorOf(With(IndexedJob(), "JOB_COMPLETION_INDEX", "2\nmuster: all is well"));
-  testing::ExpectOneLine(error);
+  ExpectOneLine(error);
 }
 
 TEST(IndexedJob, NamesEveryPodByTheHeadlessService) {

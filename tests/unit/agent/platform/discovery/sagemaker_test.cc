@@ -14,14 +14,6 @@
 namespace muster::discovery {
 namespace {
 
-using ::muster::testing::DiscoverWith;
-using ::muster::testing::EnvironmentOf;
-using ::muster::testing::ExpectOneLine;
-using ::muster::testing::Fixture;
-using ::muster::testing::FixturesOf;
-using ::muster::testing::MutantsOf;
-using ::muster::testing::ReaderOf;
-using ::muster::testing::ReadFixture;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;

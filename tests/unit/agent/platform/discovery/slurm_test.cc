@@ -13,9 +13,6 @@
 namespace muster::discovery {
 namespace {
 
-using ::muster::testing::EnvironmentOf;
-using ::muster::testing::Fixture;
-using ::muster::testing::FixturesOf;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -47,7 +44,7 @@ std::string ErrorOf(const Environment& environment) {
   if (reading.ok()) return "no error";
   EXPECT_EQ(reading.status().code(), absl::StatusCode::kInvalidArgument);
   std::string message(AsStd(reading.status().message()));
-  ::muster::testing::ExpectOneLine(message);
+  ExpectOneLine(message);
   return message;
 }
 

@@ -12,12 +12,6 @@
 namespace muster::discovery {
 namespace {
 
-using ::muster::testing::DiscoverWith;
-using ::muster::testing::ExpectOneLine;
-using ::muster::testing::Fixture;
-using ::muster::testing::FixturesOf;
-using ::muster::testing::MutantsOf;
-using ::muster::testing::ReadFixture;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;

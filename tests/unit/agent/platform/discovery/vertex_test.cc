@@ -16,12 +16,6 @@
 namespace muster::discovery {
 namespace {
 
-using ::muster::testing::EnvironmentOf;
-using ::muster::testing::ExpectOneLine;
-using ::muster::testing::Fixture;
-using ::muster::testing::FixturesOf;
-using ::muster::testing::MutantsOf;
-using ::muster::testing::ReadFixture;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -144,7 +138,7 @@ void ExpectPlace(const Fixture& fixture, const ClusterView& view) {
 
 TEST_P(VertexFixture, IsReadAsTheTableSays) {
   const Fixture& fixture = GetParam();
-  const absl::StatusOr<ClusterView> view = testing::DiscoverWith(EnvironmentOf(fixture.file));
+  const absl::StatusOr<ClusterView> view = DiscoverWith(EnvironmentOf(fixture.file));
   if (fixture.outcome == "error") return ExpectError(fixture, view);
   ASSERT_TRUE(view.ok()) << view.status();
   if (fixture.outcome == "unset") {
