@@ -29,9 +29,10 @@ std::string EnvHelp() {
 
 Shows what muster run would do here with the same options: the platform that was
 found, the primary (the node to which the others connect), the rank of this
-node, the Python interpreter, the accelerators, and each setting with its
-origin. Starts nothing and, without --check, connects to nothing. Values of
-variables whose names look like secrets are masked.
+node, the Python interpreter, the accelerators, each setting with its origin,
+and the environment of the workers. Starts nothing and, without --check,
+connects to nothing. Values of variables whose names look like secrets are
+masked.
 
   muster env                                the settings, as a table
   muster env --nproc-per-node gpu --lease 5s

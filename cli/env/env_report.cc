@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -11,6 +12,7 @@
 #include "absl/strings/strip.h"
 #include "agent/platform/discovery/sources.h"
 #include "base/core/status_macros.h"
+#include "base/proc/marker.h"
 #include "base/text/mask_secrets.h"
 #include "base/text/text.h"
 #include "base/wire/ids.h"
@@ -37,6 +39,39 @@ bool IsRelevant(const std::string& name) {
   const auto is = [&](const char* other) { return name == other; };
   return std::any_of(std::begin(kPrefixes), std::end(kPrefixes), begins) ||
          std::any_of(std::begin(kNames), std::end(kNames), is) || discovery::IsPlatformVariable(name);
+}
+
+// How a worker's environment differs from muster's own.
+struct WorkersGet {
+  Environment set;                // as they are in every round
+  std::set<std::string> by_rank;  // whose values depend on the round and the rank
+  std::vector<std::string> dropped;
+};
+
+WorkersGet ShowWorkers(const EnvReport& report) {
+  const host::WorkerEnvironmentOptions& options = report.plan.launch.environment;
+  WorkersGet workers;
+  workers.by_rank = host::VariablesOfAWorker(options);
+  Environment common = host::CommonEnvironment(options, report.environment);
+  common.erase(kMarkerVariable);  // which each start draws anew
+  const Environment& own = report.environment;
+  for (const auto& [name, value] : common) {
+    const auto inherited = own.find(name);
+    if (inherited == own.end() || inherited->second != value) workers.set.emplace(name, value);
+  }
+  for (const auto& [name, value] : own) {
+    if (!common.contains(name) && !workers.by_rank.contains(name)) workers.dropped.push_back(name);
+  }
+  workers.set = MaskSecrets(workers.set);
+  return workers;
+}
+
+void AddWorkers(const WorkersGet& workers, std::string* out) {
+  absl::StrAppend(out, "\nWorkers get muster's own environment, with:\n");
+  for (const auto& [name, value] : workers.set) absl::StrAppend(out, OneLine(name), "=", OneLine(value), "\n");
+  absl::StrAppend(out, "for each round and rank: ", absl::StrJoin(workers.by_rank, ", "), "\n");
+  if (workers.dropped.empty()) return;
+  absl::StrAppend(out, "without: ", OneLine(absl::StrJoin(workers.dropped, ", ")), "\n");
 }
 
 Environment Shown(const Environment& environment) {
@@ -215,6 +250,7 @@ std::string EnvTable(const EnvReport& report) {
   const Environment shown = Shown(report.environment);
   if (!shown.empty()) absl::StrAppend(&out, "\n");
   for (const auto& [name, value] : shown) absl::StrAppend(&out, OneLine(name), "=", OneLine(value), "\n");
+  if (plan.host.config.slots() > 0) AddWorkers(ShowWorkers(report), &out);
   std::vector<std::string> warnings = plan.shown.warnings;
   for (const std::string& warning : report.accelerators.warnings) {
     if (std::find(warnings.begin(), warnings.end(), warning) == warnings.end()) warnings.push_back(warning);
@@ -253,6 +289,8 @@ std::string EnvJson(const EnvReport& report, const std::vector<Finding>* finding
     json["settings"][line.name] = {{"value", MaskValue(line.name, line.value)}, {"origin", line.origin}};
   }
   json["environment"] = Shown(report.environment);
+  const WorkersGet workers = ShowWorkers(report);
+  json["workers"] = {{"set", workers.set}, {"by_rank", workers.by_rank}, {"dropped", workers.dropped}};
   json["warnings"] = plan.shown.warnings;
   // Bytes that are not UTF-8 are replaced; by default dump() would throw.
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";

@@ -37,5 +37,18 @@ TEST_F(EnvReportTest, AValueCannotControlTheTerminal) {
   EXPECT_TRUE(Has(EnvTable(report_), R"(NCCL_DEBUG=IN\x1b[1mFO)"));
 }
 
+TEST_F(EnvReportTest, WhatWorkersGetAndDoNotGetIsShown) {
+  plan_.host.config.set_slots(2);
+  plan_.launch.environment.slots = 2;
+  environment_["WORLD_SIZE"] = "64";
+  const std::string text = EnvTable(report_);
+  EXPECT_TRUE(Has(text, "\nOMP_NUM_THREADS=1\n")) << text;
+  EXPECT_TRUE(Has(text, "for each round and rank: ")) << text;
+  EXPECT_TRUE(Has(text, ", MASTER_ADDR, MASTER_PORT,")) << text;
+  EXPECT_TRUE(Has(text, "\nwithout: MUSTER_PREFLIGHT, MUSTER_TOKEN\n")) << text;
+  environment_["OMP_NUM_THREADS"] = "8";
+  EXPECT_FALSE(Has(EnvTable(report_), "\nOMP_NUM_THREADS=1\n"));
+}
+
 }  // namespace
 }  // namespace muster::cli
