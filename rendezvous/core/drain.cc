@@ -57,25 +57,37 @@ bool AllNodesAreAttached(const Job& job) {
   return std::count_if(job.hosts.begin(), job.hosts.end(), is_here) >= job.options.max_nodes;
 }
 
-// Whether the coordinator before this one may be cut off with members that it still answers: it takes a lease and
-// its margin to notice, and then gives them a grace period. It is gone if it said so, or if the host whose agent
-// contained it is here with another agent. A node that is cut off alone with its own coordinator ends with its
-// lease, which needs an echo (lease.h). When it was cut off it may also have made a round that nobody here has
-// heard of, if none was running, and its RUN has reached only nodes that are not here.
-bool PredecessorMayGoOn(const Job& job) {
-  if (!job.options.leased() || job.succession.FarewellIsValid()) return false;
-  const bool may_hide_a_round =
-      job.greatest.IsKnown() ? job.greatest.came_drained : job.succession.had_predecessor();
-  const bool hides_nodes = may_hide_a_round && !AllNodesAreAttached(job);
-  if (!job.greatest.IsKnown()) return hides_nodes;
+// The host whose agent contained the known round's coordinator is here with another agent.
+bool PredecessorsHostIsBack(const Job& job) {
   const v1::Round& round = job.greatest.round;
-  if (!round.has_coordinator_rank()) return hides_nodes || job.MembersUnseen() > 0;
-  const auto contained_it = [&](const auto& entry) {
+  if (!job.greatest.IsKnown() || !round.has_coordinator_rank()) return false;
+  return std::any_of(job.hosts.begin(), job.hosts.end(), [&](const auto& entry) {
     return job.Claims(entry.second) && entry.second.part.round.node_rank() == round.coordinator_rank();
-  };
-  if (std::any_of(job.hosts.begin(), job.hosts.end(), contained_it)) return false;
-  const bool is_known_ended = job.greatest.losses.ended.count(round.coordinator_rank()) > 0;
-  return hides_nodes || job.MembersUnseen() > (is_known_ended ? 0 : 1);
+  });
+}
+
+// At the moment of the cut no round was running, so the predecessor may have made one: its RUN has reached only
+// nodes that are not here.
+bool MayHideARound(const Job& job) {
+  const bool none_ran = job.greatest.IsKnown() ? job.greatest.came_drained : job.succession.had_predecessor();
+  return none_ran && !AllNodesAreAttached(job);
+}
+
+// The predecessor may still answer members of the known round. A node that is cut off alone with its own
+// coordinator ends with its lease, which needs an echo (lease.h).
+bool MayHaveMembers(const Job& job) {
+  if (!job.greatest.IsKnown()) return false;
+  const v1::Round& round = job.greatest.round;
+  const bool is_a_member =
+      round.has_coordinator_rank() && !job.greatest.losses.ended.contains(round.coordinator_rank());
+  return job.MembersUnseen() > (is_a_member ? 1 : 0);
+}
+
+// Whether the coordinator before this one may be cut off with members that it still answers: it takes a lease and
+// its margin to notice, and then gives them a grace period. It has ended if it said so.
+bool PredecessorMayGoOn(const Job& job) {
+  if (!job.options.leased() || job.succession.FarewellIsValid() || PredecessorsHostIsBack(job)) return false;
+  return MayHideARound(job) || MayHaveMembers(job);
 }
 
 }  // namespace
@@ -97,7 +109,7 @@ std::optional<StopReason> WhyStop(BootTime now, const Job& job) {
                       .rank = failed ? host.status.failure().rank() : -1,
                       .node_rank = host.part.round.node_rank()};
   }
-  // Its node cannot end it, and the stop of the round will show why.
+  // The node cannot end its hung worker, and the stop of the round will show why.
   const Hang& hang = job.hang;
   if (hang.kill_order && now >= hang.kill_ordered_at + kHungEnds) {
     return StopReason{.text = hang.kill_order->why(), .is_logged = true, .rank = hang.kill_order->rank()};
