@@ -59,7 +59,7 @@ std::string RunLine(const CommandLine& line, const Words& rest) {
 }
 
 // A launcher as a program and as a module. Source: their entry points in torch 2.13, DeepSpeed 0.19.8
-// (bin/deepspeed), Accelerate 1.15.0 and torchtune 0.6.1.
+// (bin/deepspeed and its other names), Accelerate 1.15.0 and torchtune 0.6.1.
 struct Known {
   LauncherKind kind;
   std::string_view program, module;
@@ -69,6 +69,8 @@ constexpr Known kKnown[] = {
     {LauncherKind::kTorchrun, kTorchrun, "torch.distributed.run", ""},
     {LauncherKind::kTorchLaunch, "", "torch.distributed.launch", ""},
     {LauncherKind::kDeepspeed, "deepspeed", "deepspeed.launcher.runner", ""},
+    {LauncherKind::kDeepspeed, "deepspeed.pt", "deepspeed.launcher.runner", ""},
+    {LauncherKind::kDeepspeed, "ds", "deepspeed.launcher.runner", ""},
     {LauncherKind::kPython, "accelerate", "accelerate.commands.accelerate_cli", "launch"},
     {LauncherKind::kPython, "accelerate-launch", "accelerate.commands.launch", ""},
     {LauncherKind::kPython, "tune", "torchtune._cli.tune", "run"},

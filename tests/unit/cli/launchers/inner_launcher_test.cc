@@ -50,6 +50,7 @@ TEST(FindLauncher, KnowsThemByTheirProgramsAndModules) {
        LauncherKind::kTorchLaunch,
        "torch.distributed.launch"},
       {{"deepspeed", "x.py"}, LauncherKind::kDeepspeed, "deepspeed"},
+      {{"/venv/bin/ds", "x.py"}, LauncherKind::kDeepspeed, "ds"},
       {{"-m", "deepspeed.launcher.runner", "x.py"}, LauncherKind::kDeepspeed, "deepspeed.launcher.runner"},
       {{"accelerate", "launch", "x.py"}, LauncherKind::kPython, "accelerate launch"},
       {{"accelerate-launch", "x.py"}, LauncherKind::kPython, "accelerate-launch"},
