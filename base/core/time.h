@@ -11,6 +11,8 @@ namespace muster {
 using BootTime = absl::Time;  // since boot; never a wall clock
 
 inline constexpr absl::Duration kTick = absl::Milliseconds(100);  // OnTick of a core is called at least this often
+// Silence that one tick can add at most, so that a pause of this process is not counted as silence of another.
+inline constexpr absl::Duration kMaxCountedSilence = absl::Milliseconds(250);
 
 inline BootTime FromBootNanos(int64_t ns) { return absl::FromUnixNanos(ns); }
 inline int64_t ToBootNanos(BootTime t) { return absl::ToUnixNanos(t); }

@@ -35,9 +35,6 @@
 
 namespace muster::host {
 
-// Silence that one tick can add at most, so that a pause of this process is not counted as silence of another.
-inline constexpr absl::Duration kMaxCountedSilence = absl::Milliseconds(250);
-
 class HostCore {
  public:
   explicit HostCore(HostOptions options);

@@ -24,8 +24,6 @@
 
 namespace muster::agent {
 
-inline constexpr absl::Duration kMaxCountedSilence = absl::Milliseconds(250);
-
 class AgentCore {
  public:
   // entropy: for the jitter of reconnects.
