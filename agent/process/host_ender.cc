@@ -100,8 +100,8 @@ bool IsProvedDead(const std::string& process, const Marker& own, const v1::NodeC
     lives |= info ? !info->ended() : IsThere(pid);
   });
   if (lives || !unknown.empty()) return false;
-  // It is dead. Kill what it and its agent left if they died together; a later probe finds nothing. From here,
-  // below a host that adopts all orphans, it cannot be known whether our ancestors adopted its children.
+  // The host is dead. Kill what it and its agent left if they died together; a later probe finds nothing. From
+  // here, below a host that adopts all orphans, it cannot be known whether our ancestors adopted its children.
   const std::set<std::string> dead = DeadHostsOfOurRun(own, &unknown);
   if (!unknown.empty()) return false;
   return dead.empty() || EndMarked({.ids = dead, .may_adopt = Ancestors()}).AllGone();

@@ -25,7 +25,7 @@ class Allowance {
   void Spend() { left_ -= 1; }
   void GiveBack() { left_ = std::min(burst_, left_ + 1); }
 
-  // It happens, if it may.
+  // Spends one if there is one; returns whether there was.
   bool Take(BootTime now) {
     if (!Has(now)) return false;
     Spend();

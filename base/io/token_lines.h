@@ -13,7 +13,7 @@ namespace muster {
 
 inline constexpr absl::Duration kTokenReadLimit = absl::Seconds(1);
 
-// Its tokens, one a line. Empty: it holds no good ones now, or cannot be read in time.
+// The tokens of the file, one a line. Empty: the file holds no good ones now, or cannot be read in time.
 inline std::string TokenLines(const std::string& path) {
   const auto file =
       CallWithin(kTokenReadLimit, [path] { return ReadSecretFile(path, FileKind::kSecret, kMaxTokenFileBytes); });

@@ -97,7 +97,7 @@ uint64_t BytesWritten(pid_t pid);
 
 // Processor time that all threads of the process have used so far (proc(5), stat); zero: not known.
 absl::Duration ProcessorTime(pid_t pid);
-// That of the first thread, if it sleeps where a signal wakes it; nullopt: it does not, or it is not known.
+// Processor time of the first thread if it sleeps where a signal wakes it; nullopt: it does not, or is not known.
 std::optional<absl::Duration> ProcessorTimeOfSleeper(pid_t pid);
 // How long the process's first thread ran so far, and could run but had no processor (sched-stats of
 // the kernel's documentation). A wait is counted when it ends. Zero: not known.

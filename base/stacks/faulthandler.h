@@ -11,10 +11,10 @@
 
 namespace muster {
 
-// It names at most 100 frames, in texts of at most 500 characters.
+// faulthandler names at most 100 frames, in texts of at most 500 characters.
 inline constexpr size_t kMaxFaulthandlerBytes = 256 * 1024;
 
-// One thread, the main one. Of several texts the last. InvalidArgument: it is no such text.
+// The main thread, of the last text if there are several. InvalidArgument: there is no such text.
 absl::StatusOr<std::vector<PythonThread>> ParseFaulthandler(std::string_view text);
 
 }  // namespace muster

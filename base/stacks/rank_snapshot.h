@@ -46,7 +46,7 @@ struct RankSnapshot {
   std::string missing;   // why there are no Python stacks, as a clause: "py-spy is not installed"
 };
 
-// Its main thread, if that has frames; else nullptr.
+// The rank's main thread, if that has frames; else nullptr.
 inline const PythonThread* MainThread(const RankSnapshot& rank) {
   const auto main = std::find_if(rank.python.begin(), rank.python.end(),
                                  [](const PythonThread& thread) { return thread.is_main; });

@@ -133,7 +133,7 @@ int RunCommand(const Invocation& invocation) {
   if (command_line.ok()) launcher = LauncherIn(*command_line);
   if (!launcher.ok()) return Complain(launcher.status());
   const std::string socket = HostSocketOf(command_line, invocation.arguments, ReadEnvironment());
-  // It needs the whole environment, and runs another muster in the end.
+  // A launcher in Python needs the whole environment, and executes muster again in the end.
   if (socket.empty() && *launcher && (*launcher)->kind == LauncherKind::kPython) {
     return BecomePythonLauncher(**launcher, *command_line, invocation.called_as);
   }

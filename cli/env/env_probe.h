@@ -8,7 +8,7 @@ namespace muster::cli {
 inline constexpr absl::Duration kNameLimit = absl::Seconds(5);
 inline constexpr absl::Duration kConnectLimit = absl::Seconds(3);
 
-// Its functions block, each for at most the limits above.
+// The probe's functions block, each for at most the limits above.
 CheckProbe SystemCheckProbe();
 
 }  // namespace muster::cli

@@ -54,8 +54,8 @@ struct JoinedLine {
   CommandLine line;
   std::vector<std::string> notes;  // info lines
 };
-// They take precedence over the launcher's own, also over those that answer the same question by another name,
-// such as --rdzv-endpoint and --master-addr; a note for each that this changes.
+// The options in front take precedence over the launcher's own, also over those that answer the same question by
+// another name, such as --rdzv-endpoint and --master-addr; a note for each that this changes.
 JoinedLine Join(const std::map<std::string, std::string>& in_front, JoinedLine own);
 
 // The own line of kTorchrun or kTorchLaunch, read as under the name torchrun. InvalidArgument: as

@@ -42,7 +42,7 @@ bool RoundIsDrained(BootTime now, const Job& job);
 // for only until its last one has ended.
 bool StopIsOverdue(BootTime now, const Job& job, const Host& host);
 
-// Its newest status was sent after it had received the STOP of this drain.
+// The host's newest status was sent after it had received the STOP of this drain.
 bool HasAppliedStop(const Job& job, const Host& host);
 
 // A member that is not drained, or a member of an older round whose workers may still run.

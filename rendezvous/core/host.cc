@@ -57,7 +57,7 @@ void Host::Store(const v1::AgentStatus& newest) {
   before.Swap(&status);
   status = newest;
   status.set_hostname(Foreign(newest.hostname()));
-  // They are parts of longer texts, which go to every node. Nodes refuse a text that is too long
+  // These texts become parts of longer ones that go to every node, and nodes refuse a text that is too long
   // (base/wire/ranges.h).
   status.set_trouble(CutUtf8(newest.trouble(), kMaxTroubleText));
   status.set_preparing(CutUtf8(newest.preparing(), kMaxTroubleText));

@@ -105,10 +105,10 @@ struct Host {
   // Reports this verdict, no other one, and runs nothing. An unusable host can receive the verdict like any other,
   // but its stuck workers are not waited for.
   bool HasAcknowledged(const v1::Verdict& verdict) const;
-  // Its newest status has applied some directive of this epoch.
+  // The host's newest status has applied some directive of this epoch.
   bool Follows(const v1::Epoch& epoch) const;
-  // Its newest status has applied a directive no older than counts_from. An older status says nothing about what
-  // the host runs now.
+  // The host's newest status has applied a directive no older than counts_from. An older status says nothing about
+  // what the host runs now.
   bool IsCurrent(const v1::Epoch& epoch) const;
   bool HasAppliedRelease(const v1::Epoch& epoch) const;
 

@@ -54,7 +54,7 @@ Arriving WhoArrives(BootTime now, const Job& job) {
     if (!host.IsTrainer() || host.IsLeaving() || host.IsUnusable() || !job.hosts.HoldsPlace(host)) continue;
     const bool may_run = host.RunsSomething() && now <= host.lease_until;
     arriving.something_runs |= may_run;
-    // It was told to stop, and had its time. A node that says for ever that it stops does not hold up the others.
+    // The host was told to stop, and had its time. A node that reports for ever that it stops holds nobody up.
     if (job.options.leased() && host.RunsSomething() && !may_run) continue;
     if (job.IsReady(host) || host.status.has_cannot_start() || job.IsHeldBack(host, now)) continue;
     (host.was_ready || job.WasMember(host) ? arriving.known : arriving.newcomers) += 1;

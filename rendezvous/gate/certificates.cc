@@ -223,7 +223,7 @@ class CertificateProof : public TlsProof {
     }
   }
 
-  // It has seen the certificate of this coordinator, and does not trust it.
+  // The client has seen the certificate of this coordinator, and does not trust it.
   static absl::Status WhyClientLeaves(int alert) {
     return absl::UnauthenticatedError(absl::StrCat("it does not accept this coordinator's certificate (",
                                                    SSL_alert_desc_string_long(alert), "): its own log says why"));

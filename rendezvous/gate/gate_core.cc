@@ -53,8 +53,8 @@ void GateCore::OnAccepted(BootTime now, ConnectionId id, const std::string& sour
   if (waiting_.size() > limits_.waiting) Close(now, waiting_.OldestOfFullest(), out);
 }
 
-// Those whose agent has left have the most of them after a cut; if nobody waits either, those that are slow
-// inside.
+// Closes one connection: whose agent has left, since after a cut those hold most descriptors; else one that waits
+// to be let in; else one that is slow.
 void GateCore::OnShortage(BootTime now, GateEffects* out) {
   const auto left = std::find_if(timed_.begin(), timed_.end(),
                                  [&](ConnectionId id) { return connections_.at(id).state == State::kLeft; });
@@ -172,8 +172,8 @@ void GateCore::MakePlaces(BootTime now, GateEffects* out) {
   }
 }
 
-// It counts no more from now on, though it is closed a little later: until then it stays in timed_, which callers
-// are going through.
+// The connection counts no more from now on, though it is closed a little later: until then it stays in timed_,
+// which callers are going through.
 void GateCore::Close(BootTime now, ConnectionId id, GateEffects* out) {
   Enter(now, id, State::kClosing);
   out->emplace_back(CloseConnection{id});

@@ -74,12 +74,12 @@ class GateCore {
   // source: the address that it comes from, or its network.
   void OnAccepted(BootTime now, ConnectionId id, const std::string& source, GateEffects* out);
   void OnSpoke(BootTime now, ConnectionId id, GateEffects* out);
-  // It has done its handshake. proved: by that it has shown its credentials, so it is no stranger any more.
+  // The connection has done its handshake. proved: that showed its credentials, so it is no stranger any more.
   void OnReady(BootTime now, ConnectionId id, bool proved, GateEffects* out);
   // The coordinator has admitted an agent on it, or the agent's stream has ended.
   void OnAdmitted(BootTime now, ConnectionId id, GateEffects* out);
   void OnLeft(BootTime now, ConnectionId id, GateEffects* out);
-  // It is closed. refused: what was wrong with it; empty: nothing.
+  // The connection is closed. refused: what was wrong with it; empty: nothing.
   void OnClosed(BootTime now, ConnectionId id, const std::string& refused, GateEffects* out);
   // No descriptor is free.
   void OnShortage(BootTime now, GateEffects* out);

@@ -19,9 +19,9 @@ class TlsProof {
   virtual ~TlsProof() = default;
 
   virtual void Attach(SSL* ssl) = 0;  // before the handshake
-  // It has succeeded: whether that proves what it must.
+  // The handshake has succeeded: whether that proves what it must.
   virtual absl::Status Check(SSL* ssl) const = 0;
-  // It has failed. alert: what the other end said (SSL_AD_...), 0: nothing, the failure is ours.
+  // The handshake has failed. alert: what the other end sent (SSL_AD_...), 0: nothing, the failure is ours.
   virtual absl::Status WhyRefused(SSL* ssl, int alert) const = 0;
 
   // At a server, of a client that does not speak TLS but HTTP/2, as one of muster without credentials does; what

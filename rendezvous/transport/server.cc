@@ -265,7 +265,7 @@ absl::Status Server::Impl::CountStatusOf(const std::string& host_id) {
       absl::StrCat("it sent more than ", kStatusesPerSecond, " statuses a second"));
 }
 
-// It counts as lost for the host that it belongs to.
+// The stream counts as lost for the host that it belongs to.
 void Server::Impl::TurnAway(Stream* stream, const absl::Status& why) {
   const std::string text(AsStd(why.message()));
   events_->OnTurnedAway(stream->peer.ip, text);

@@ -57,7 +57,7 @@ void HangWatch::OnSigns(const std::set<int>& local_ranks) {
 Ending HangWatch::OnEnded(int local_rank, Ending ending) {
   clock_.OnEnded(local_rank);
   if (!sentence_ || sentence_->local_rank != local_rank) return ending;
-  // It may handle SIGABRT and exit 0, or have been done with all but its own end.
+  // The worker may handle SIGABRT and exit 0, or hang in its own exit after its work is done.
   if (ending.ok()) ending.by_signal = true;
   if (ending.number == 0) ending.number = SIGABRT;
   ending.done = false;

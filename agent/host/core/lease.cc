@@ -27,7 +27,7 @@ BootTime Lease::TermMoment() const { return std::max(KillMoment() - grace_, dead
 std::string Lease::WhyItEnds(BootTime now, bool awaits_members) const {
   const auto shown = [](absl::Duration time) { return absl::FormatDuration(absl::Trunc(time, kLeastShown)); };
   const std::string silence = shown(now - (deadline_ - length_));
-  // None is left if this process was frozen until after the moment of SIGKILL.
+  // No grace is left if this process was frozen until after the moment of SIGKILL.
   const bool grace_is_left = KillMoment() - now >= kLeastShown;
   return absl::StrCat(
       awaits_members

@@ -81,7 +81,7 @@ void RoundFailures::Fail(const WorkerEnd& end, Effects* out) {
     AddOther(MakeFailure(echo, FailedAt(echo)), FailedAt(echo));
 }
 
-// Its end made the others fail, and one of them ended sooner.
+// The end of the hung worker made the others fail, and one of them ended before it did.
 void RoundFailures::TakeHung(const WorkerEnd& end, Effects* out) {
   if (cause_) AddOther(*std::move(cause_), cause_at_);
   Fail(end, out);

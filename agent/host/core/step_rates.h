@@ -56,7 +56,7 @@ class StepRates {
   void EndRound() { workers_.clear(); }
   void OnTick(BootTime now) { now_ = now; }
   void OnSeen(BootTime now, const std::vector<StepSeen>& seen);
-  // It makes no more steps, and is not slow for that.
+  // A worker that has ended makes no more steps, and does not count as slow.
   void OnEnded(int local_rank);
 
   // At the newest tick: steps, and touches, in 1000 s, by local rank, of the first kMaxRanksSent; 0: not known.

@@ -72,7 +72,7 @@ absl::Status LogFiles::MakeRunFolder() {
 
 absl::Status LogFiles::MakeAttempt(uint32_t restart_count, int slots) {
   attempt_.clear();
-  // It may have been deleted or renamed meanwhile.
+  // The run's folder may have been deleted or renamed meanwhile.
   if (!LeadsTo(run_folder_, run_.get())) RETURN_IF_ERROR(MakeRunFolder());
   const std::string first = "attempt_" + std::to_string(restart_count);
   std::string name = first;

@@ -282,7 +282,7 @@ absl::StatusOr<std::vector<pid_t>> Preloader::Fork(const std::vector<Worker>& wo
     }
     pids.push_back(pid);
   }
-  // Its reader, the middle process, now exits and leaves the workers to this one.
+  // The gate's reader, the middle process, now exits and leaves the workers to this process.
   while (write(gate->in.get(), "g", 1) < 0 && errno == EINTR) continue;
   *news = {.kind = PreloadNews::kForked};
   return pids;

@@ -28,7 +28,7 @@ constexpr size_t kMaxName = 64;  // bytes of a program's or a kernel function's 
 constexpr size_t kMaxSessionProcesses = 4096;
 constexpr absl::Duration kBetweenLooks = absl::Milliseconds(300);  // at one rank
 
-// Its own name if we may not see what it executes.
+// The program that the process executes, or the process's own name if we may not see that.
 std::string NameOf(const ProcessInfo& process) {
   std::string program = ProgramOf(process.pid);
   return program.empty() ? process.name : program;

@@ -1,8 +1,9 @@
-// Takes a stacks of this node's workers: what their processes do, and where their Python code stands.
+// Takes the stacks of this node's workers: what their processes do, and where their Python code stands.
 //
-// It is taken when something is wrong, so nothing here waits for a process or a file without a limit: what does
-// not answer in time is named in the snapshot. The workers are not stopped; those that use NCCL write their flight
-// recorders. Signalled are only those of --preload whose stacks py-spy does not show. Lives on the loop thread.
+// Stacks are taken when something is wrong, so nothing here waits for a process or a file without a limit: what
+// does not answer in time is named in the snapshot. The workers are not stopped; those that use NCCL write their
+// flight recorders. Signalled are only those of --preload whose stacks py-spy does not show. Lives on the loop
+// thread.
 #pragma once
 
 #include <sys/types.h>

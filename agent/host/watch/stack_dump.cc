@@ -68,7 +68,7 @@ absl::Status StackDump::Ask() const {
   if (!HasFile(worker_, file_->get())) {
     return absl::FailedPreconditionError("it has closed its descriptor for stacks");
   }
-  // Its default action would end the worker; one that is blocked would wait for a program that it executes.
+  // The signal's default action would end the worker; a blocked one would reach the program that it executes next.
   if (!TakesSignal(worker_, StacksSignal())) {
     return absl::FailedPreconditionError("it does not take the signal for its stack");
   }

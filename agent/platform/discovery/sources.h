@@ -62,8 +62,8 @@ struct Traits {
   absl::Duration join_timeout = {};       // zero: that of a machine without a platform
   RetryCode retry = {};
   bool replaces_no_node = false;  // waiting for a lost node helps only if a network cut ends, so less is waited
-  // It starts no process of a run again, so one that starts after the end belongs to the next launch: two commands
-  // of one script have the same run id.
+  // The platform starts no process of a run again, so one that starts after the end belongs to the next launch:
+  // two commands of one script have the same run id.
   bool starts_no_node_again = false;
   bool stderr_means_error = false;  // the platform shows every line of standard error as an error
 

@@ -30,9 +30,9 @@ class HostWatch {
   // Running time of this process, so that a pause of the host and of this process together is no silence.
   void CountSilence(absl::Duration counted) { silence_ += counted; }
   void LinkClosed(BootTime now);
-  // It is dead, or about to be killed. how: as AgentStatus.how_host_ended.
+  // The host is dead, or about to be killed. how: as AgentStatus.how_host_ended.
   void BeginEnding(BootTime now, std::string how);
-  // Nothing of it that can be found is alive. limit: for telling the coordinator.
+  // No process of the host that can be found is alive. limit: for telling the coordinator.
   void AllEnded(BootTime now, absl::Duration limit);
   void ToldAs(uint64_t seq) { told_as_ = seq; }
 

@@ -79,7 +79,7 @@ class CoordinatorLink {
   void Up(BootTime now);
   void Down(std::string why, BootTime retry_at);
   void Heard(BootTime now);  // a directive
-  // That the newest attempt, whose end Down() was told, was refused. True: refusals begin with this one.
+  // The newest attempt, whose end Down() has recorded, was refused. Returns whether refusals begin with this one.
   bool NoteRefused(BootTime now);
   // Running time of this process, so that a process that was stopped itself does not give up.
   void CountSilence(absl::Duration counted) { unheard_ += counted; }
