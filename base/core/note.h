@@ -10,7 +10,7 @@ namespace muster {
 enum class Severity { kDebug, kInfo, kWarning, kError };
 
 // The event of a log line, for programs that read the log (--log-format json). The names are stable, because
-// operators alert on them; docs/operating.md lists them. Other lines have only a text.
+// operators alert on them; docs/output.md lists them. Other lines have only a text.
 namespace events {
 
 inline constexpr char kRoundStarted[] = "round_started";

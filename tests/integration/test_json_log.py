@@ -10,7 +10,7 @@ import cluster
 from cluster import ClusterTest, wait_until
 
 NOTE_H = cluster.ROOT / "base/core/note.h"
-OPERATING = cluster.ROOT / "docs/operating.md"
+OUTPUT_PAGE = cluster.ROOT / "docs/output.md"
 
 
 def lines(node):
@@ -53,7 +53,7 @@ class JsonLog(ClusterTest):
     def test_every_event_is_documented(self):
         names = re.findall(r'char k\w+\[\] = "(\w+)"', NOTE_H.read_text())
         self.assertGreater(len(names), 10)
-        table = OPERATING.read_text().split("| `event` | |\n")[1].split("\n\n")[0]
+        table = OUTPUT_PAGE.read_text().split("| `event` | |\n")[1].split("\n\n")[0]
         documented = re.findall(r"`(\w+)`", "".join(line.split("|")[1] for line in table.splitlines()))
         self.assertEqual(sorted(names), sorted(documented))
 

@@ -123,7 +123,7 @@ class Descriptors(ClusterTest):
         self.assertEqual({0: 0, 1: 0}, job.exit_codes())
         for record in starts.values():
             listing = [number for number, what in record["files"].items() if not what.startswith("/proc/")]
-            for_stacks = ["1000"] if cluster.PRELOAD else []  # of a forked worker, see docs/operating.md
+            for_stacks = ["1000"] if cluster.PRELOAD else []  # of a forked worker, see docs/hangs.md
             self.assertEqual(sorted(["0", "1", "2", *for_stacks]), sorted(listing), record["files"])
 
     def test_only_the_primary_listens_and_only_on_its_own_port(self):
