@@ -53,6 +53,12 @@ def table_rows(page, heading):
     return rows[1:]
 
 
+def anchors(page):
+    """Those of its headings, as GitHub makes them."""
+    plain = [re.sub(r"\[([^]]*)\]\([^)]*\)|[`*]", r"\1", heading) for heading in re.findall(r"^#+ (.*)$", page, re.MULTILINE)]
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in plain}
+
+
 def reference(help_text):
     """One text of --help as a page shows it: a heading for each group of options, all else as it is."""
     out, is_open = [], False
@@ -104,8 +110,11 @@ class DocumentsTest(unittest.TestCase):
         pages = [*PAGES, *(path for folder in FOLDERS.split("|") for path in (ROOT / folder).rglob("README.md"))]
         for page in pages:
             text = page.read_text()
-            for link in re.findall(r"\]\((?!http)([^)#]+)", text):
-                self.assertTrue((page.parent / link).exists(), f"{page}: {link}")
+            for link, anchor in re.findall(r"\]\((?!http)([^)#]*)#?([^)]*)\)", text):
+                target = page.parent / link if link else page
+                self.assertTrue(target.exists(), f"{page}: {link}")
+                if anchor:
+                    self.assertIn(anchor, anchors(target.read_text()), f"{page}: {link}")
             for name in re.findall(rf"`((?:{FOLDERS})/[\w./-]+)`", text):
                 there = [folder / name for folder in (ROOT, page.parent)]
                 there += [path.with_name(path.name + ".h") for path in there]  # `cli/run_plan`: both files
