@@ -50,15 +50,6 @@ DeepspeedMachine ThisMachine(const Environment& environment, const std::string& 
           .env_files = DeepspeedEnvFiles(environment)};
 }
 
-// torchrun's workers get PYTHON_EXEC, else its own Python.
-bool IsPythonChosen(const std::map<std::string, std::string>& in_front, const Environment& environment) {
-  const auto is_set = [&environment](const char* name) {
-    const auto variable = environment.find(name);
-    return variable != environment.end() && !variable->second.empty();
-  };
-  return in_front.contains(kPythonOption) || is_set("PYTHON_EXEC") || is_set("MUSTER_PYTHON");
-}
-
 }  // namespace
 
 bool IsFileHere(const std::string& script) {
@@ -69,10 +60,8 @@ bool IsFileHere(const std::string& script) {
 absl::StatusOr<std::optional<InnerLauncher>> LauncherIn(const CommandLine& line) {
   // Every start comes by here, so no other script is opened.
   if (!HasNameOfALauncher(line.script)) return FindLauncher(line, false);
-  const bool by_path = line.script.find('/') != std::string::npos;
-  const bool is_own = by_path ? IsNoLauncher(BeginningOf(line.script))
-                              : !line.given.contains("no-python") && IsFileHere(line.script);
-  return FindLauncher(line, is_own);
+  const bool is_path = line.script.find('/') != std::string::npos || !line.given.contains("no-python");
+  return FindLauncher(line, is_path && IsNoLauncher(BeginningOf(line.script)));
 }
 
 absl::Status CheckNoLauncherIn(const CommandLine& line) {
@@ -82,9 +71,10 @@ absl::Status CheckNoLauncherIn(const CommandLine& line) {
       NameOf(*launcher), ": only muster run can do its work; give the command of one worker instead"));
 }
 
-absl::StatusOr<JoinedLine> TakeDeepspeedLine(const std::vector<std::string>& words, Environment* environment) {
+absl::StatusOr<JoinedLine> TakeDeepspeedLine(const std::vector<std::string>& words, Environment* environment,
+                                             const std::map<std::string, std::string>& in_front) {
   const std::string hostname = ReadMachine(*environment).hostname;
-  ASSIGN_OR_RETURN(DeepspeedLine read, ReadDeepspeedLine(words, ThisMachine(*environment, hostname)));
+  ASSIGN_OR_RETURN(DeepspeedLine read, ReadDeepspeedLine(words, ThisMachine(*environment, hostname), in_front));
   for (const auto& [name, value] : read.variables) (*environment)[name] = value;
   if (!read.visible_devices.empty()) (*environment)[kVisibleDevices] = read.visible_devices;
   return JoinedLine{std::move(read.line), std::move(read.notes)};
@@ -92,18 +82,20 @@ absl::StatusOr<JoinedLine> TakeDeepspeedLine(const std::vector<std::string>& wor
 
 absl::StatusOr<JoinedLine> TakeOver(const InnerLauncher& launcher, const CommandLine& line,
                                     Environment* environment) {
-  const std::map<std::string, std::string> in_front = OptionsInFrontOf(line);
+  std::map<std::string, std::string> in_front = OptionsInFrontOf(line);
   JoinedLine own;
   if (launcher.kind == LauncherKind::kPython) {
     return absl::InvalidArgumentError(absl::StrCat(
         NameOf(launcher), ": only muster run can start it, as its settings are known only once it runs"));
   } else if (launcher.kind == LauncherKind::kDeepspeed) {
-    ASSIGN_OR_RETURN(own, TakeDeepspeedLine(launcher.words, environment));
+    ASSIGN_OR_RETURN(own, TakeDeepspeedLine(launcher.words, environment, in_front));
+    for (const char* name : {"hostfile", "include", "exclude"})
+      in_front.erase(name);  // own.line follows from them
   } else {
     ASSIGN_OR_RETURN(own.line, ReadTorchLine(launcher));
   }
   const std::string python = PythonOf(launcher, *environment);
-  if (!python.empty() && !IsPythonChosen(in_front, *environment)) own.line.given.emplace(kPythonOption, python);
+  if (!python.empty()) (*environment)[machine::kCallerPython] = python;
   return Join(in_front, std::move(own));
 }
 

@@ -1,6 +1,7 @@
 // The lines of other launchers, by their name or in the place of muster's script, as lines of muster.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,7 +24,8 @@ absl::StatusOr<std::optional<InnerLauncher>> LauncherIn(const CommandLine& line)
 absl::Status CheckNoLauncherIn(const CommandLine& line);
 
 // The line of the deepspeed launcher; its variables are set in the environment. Errors: as ReadDeepspeedLine.
-absl::StatusOr<JoinedLine> TakeDeepspeedLine(const std::vector<std::string>& words, Environment* environment);
+absl::StatusOr<JoinedLine> TakeDeepspeedLine(const std::vector<std::string>& words, Environment* environment,
+                                             const std::map<std::string, std::string>& in_front = {});
 
 // The line of a launcher in the place of the script, with the options in front of it. Errors: as those of the
 // launcher's kind; InvalidArgument for kPython, whose line is known only once it runs.

@@ -134,7 +134,8 @@ constexpr std::pair<std::string_view, std::string_view> kVoids[] = {
     {"rdzv-endpoint", "standalone"},  {"coordinator", "standalone"},    {"coordinator", "rdzv-endpoint"},
     {"coordinator", "master-addr"},   {"coordinator", "master-port"},   {"standalone", "nnodes"},
     {"standalone", "node-rank"},      {"standalone", "rdzv-endpoint"},  {"standalone", "master-addr"},
-    {"standalone", "master-port"},
+    {"standalone", "master-port"},    {"hostfile", "standalone"},       {"hostfile", "nnodes"},
+    {"hostfile", "node-rank"},        {"hostfile", "rdzv-endpoint"},    {"hostfile", "master-addr"},
 };
 
 // For "python -u -m pkg.mod x": muster always sets -u, and -m becomes muster's option. With any other option of

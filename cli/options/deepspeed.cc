@@ -26,6 +26,9 @@ constexpr const char* kWithoutEffect[] = {
     "ssh-port", "venv-script",   "log-level",   "bind-cores-to-rank", "quiet",        "bind-core-list"};
 // DeepSpeed's default of these is empty, so an empty value counts as not given.
 constexpr const char* kEmptyMeansUnset[] = {"include", "exclude", "master-addr", "launcher-args"};
+// Options of `muster run` of the same name and meaning.
+constexpr const char* kSharedWithRun[] = {"hostfile",  "include",     "exclude",
+                                          "node-rank", "master-addr", "master-port"};
 constexpr const char* kLogLevels[] = {"debug", "info", "warning", "error", "critical"};
 
 // For the help text; the translator reads the values.
@@ -317,8 +320,12 @@ const std::vector<OptionSpec>& DeepspeedOptions() {
 }
 
 absl::StatusOr<DeepspeedLine> ReadDeepspeedLine(const std::vector<std::string>& args,
-                                                const DeepspeedMachine& machine) {
+                                                const DeepspeedMachine& machine,
+                                                const std::map<std::string, std::string>& in_front) {
   ASSIGN_OR_RETURN(CommandLine given, ParseCommandLine(DeepspeedOptions(), args, "deepspeed"));
+  for (const char* name : kSharedWithRun) {
+    if (const auto front = in_front.find(name); front != in_front.end()) given.given[name] = front->second;
+  }
   return Translator(std::move(given), machine).Run();
 }
 

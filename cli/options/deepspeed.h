@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -33,8 +34,10 @@ struct DeepspeedLine {
 const std::vector<OptionSpec>& DeepspeedOptions();
 
 // args: the words after the program's name. InvalidArgument with one line that names the option;
-// FailedPrecondition: a file cannot be used.
+// FailedPrecondition: a file cannot be used. in_front: options of `muster run` in front of deepspeed; those that
+// it has, too, take the place of its own.
 absl::StatusOr<DeepspeedLine> ReadDeepspeedLine(const std::vector<std::string>& args,
-                                                const DeepspeedMachine& machine);
+                                                const DeepspeedMachine& machine,
+                                                const std::map<std::string, std::string>& in_front = {});
 
 }  // namespace muster::cli

@@ -276,6 +276,13 @@ void NoteOptionsWithoutEffect(Settings* s) {
   }
 }
 
+// Both options name the primary. Under the name torchrun the endpoint decides, whatever gives it, as there.
+void PreferTypedAddress(MembershipSettings* m) {
+  if (!m->rdzv_endpoint || !m->master_addr) return;
+  const bool endpoint_is_typed = m->rdzv_endpoint->origin == Origin::kFlag;
+  if (m->master_addr->origin == Origin::kFlag && !endpoint_is_typed) m->rdzv_endpoint.reset();
+}
+
 // torchrun gives ranks itself unless its backend is static, so the ranks of such a command line may all be equal.
 void ReadBackend(bool as_torchrun, Settings* s) {
   const Given<std::string>& backend = s->torchrun.rdzv_backend;
@@ -305,6 +312,7 @@ absl::StatusOr<Settings> ReadSettings(const CommandLine& command_line, const Env
     if (given) RETURN_IF_ERROR(ReadInto(spec, *given, &s));
   }
   NoteOptionsWithoutEffect(&s);
+  if (!command_line.as_torchrun) PreferTypedAddress(&s.membership);
   if (command_line.as_torchrun) ReadAsTorchrun(&s);
   ReadBackend(command_line.as_torchrun, &s);
   if (s.torchrun.rdzv_conf) RETURN_IF_ERROR(ConfReader(*s.torchrun.rdzv_conf, &s).Run());

@@ -5,35 +5,38 @@ import io
 import time
 import zipfile
 
-from contents import LICENCE, NAME, SUMMARY
+from contents import LICENCE, NAME, SUMMARY, only_links_to
 
 # The program is static: it needs neither glibc nor musl.
 PLATFORMS = ("manylinux_2_17", "manylinux2014", "musllinux_1_1")
 
-# python -m muster. sys.executable is the Python of the workers, unless options or variables name another.
+# python -m muster. sys.executable is the Python of the workers, unless options, PYTHON_EXEC or a launcher name another.
 MAIN = '''"""python -m muster: executes the program that this package has put beside Python."""
+import importlib.metadata
 import os
 import sys
-import sysconfig
 
 
 def program():
-    here = os.path.dirname(os.path.abspath(__file__))
-    folders = [sysconfig.get_path("scripts"), os.path.join(os.path.dirname(here), "bin")]  # the second: pip --target
-    scheme = os.name + "_user"
-    if scheme in sysconfig.get_scheme_names():
-        folders.append(sysconfig.get_path("scripts", scheme))
-    for folder in folders:
-        path = os.path.join(folder, "muster")
-        if os.path.isfile(path):
-            return path
-    sys.exit("muster: its program is in none of " + ", ".join(folders) + "; install @NAME@ again")
+    site = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    for distribution in importlib.metadata.distributions(name="@NAME@", path=[site]):
+        for file in distribution.files or []:
+            path = os.path.realpath(distribution.locate_file(file))
+            if file.name == "muster" and os.path.isfile(path):
+                return path
+    path = os.path.join(site, "bin", "muster")  # pip --target moves it after it has written the list
+    if os.path.isfile(path):
+        return path
+    sys.exit("muster: its program is not beside " + site + "; install @NAME@ again")
 
 
 def main():
-    os.environ.setdefault("PYTHON_EXEC", sys.executable)
+    os.environ["MUSTER_CALLER_PYTHON"] = sys.executable
     path = program()
-    os.execv(path, [path] + sys.argv[1:])
+    try:
+        os.execv(path, [path] + sys.argv[1:])
+    except OSError as error:
+        sys.exit("muster: cannot execute %s: %s" % (path, error.strerror))
 
 
 if __name__ == "__main__":
@@ -46,7 +49,7 @@ def metadata(release):
         "Metadata-Version: 2.4", f"Name: {NAME}", f"Version: {release.version}", f"Summary: {SUMMARY}",
         f"License-Expression: {LICENCE}", *(f"License-File: {name}" for name in sorted(release.licences)),
         "Requires-Python: >=3.9", "Classifier: Operating System :: POSIX :: Linux",
-        "Description-Content-Type: text/markdown", "", release.readme])
+        "Description-Content-Type: text/markdown", "", only_links_to({}, "", release.pages["README.md"].decode())])
 
 
 def file_name(release):

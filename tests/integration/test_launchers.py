@@ -99,6 +99,11 @@ class Launchers(unittest.TestCase):
             (self.folder / "torchrun").write_text("import os, sys; print(os.environ['RANK'], 'of 1', *sys.argv[1:])")
             self.assertEqual([["0", "of", "1", "--lr", "3"]], self.workers("run", *options, *words))
 
+    def test_the_launchers_own_file_in_the_working_folder_is_the_launcher(self):
+        (self.folder / "torchrun").write_text(f"#!{sys.executable}\nfrom torch.distributed.run import main\n")
+        workers = self.workers("run", "torchrun", "--nproc-per-node=2", self.say, folder=self.folder)
+        self.assertEqual([["0", "2"], ["1", "2"]], [worker[:2] for worker in workers])
+
     def test_a_folder_with_a_launchers_name_hides_none(self):
         for name in ("torchrun", "deepspeed"):
             (self.folder / name).mkdir()

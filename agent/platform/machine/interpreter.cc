@@ -190,6 +190,10 @@ Interpreter ChooseInterpreter(const Environment& environment, const InterpreterO
   if (!options.python_flag.empty()) return Chosen(options.python_flag, "set by --python");
   const std::string from_environment = ValueOf(environment, "PYTHON_EXEC");
   if (!from_environment.empty()) return Chosen(from_environment, "set by PYTHON_EXEC");
+  if (const std::string caller = ValueOf(environment, kCallerPython); !caller.empty()) {
+    const std::string path = LookUp(caller, environment, probe).path;
+    return Chosen(path.empty() ? caller : path, "it is that of the launcher, or of python -m muster");
+  }
 
   const std::string on_path = FirstOnPath(environment, probe);
   const std::string active = ActiveEnvironment(on_path, environment);

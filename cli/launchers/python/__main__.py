@@ -7,6 +7,7 @@ turns the arguments back into options, by the actions of torch's own parser, and
 as it is then. So nothing of theirs is copied, and whatever their versions make of their options counts.
 """
 
+import collections
 import importlib.machinery
 import os
 import runpy
@@ -15,10 +16,32 @@ import sys
 
 LAUNCHER_MODULE = "torch.distributed.run"
 IN_PROCESS_MODULE = "torch.distributed.launcher.api"
+TORCHS_PORT = "29500"  # Accelerate gives it if none was asked for
+
+# muster: its path. options: those in front of the launcher. words: the launcher's own. secrets: variables that
+# muster gets, and no worker that the launcher starts itself.
+Started = collections.namedtuple("Started", "muster options words secrets")
 
 
 def say(text):
     print("muster: " + text, file=sys.stderr, flush=True)
+
+
+def typed(words, name):
+    """Whether one of the launcher's own words is an option with this in its name."""
+    return any(word.startswith("-") and name in word.partition("=")[0] for word in words)
+
+
+def settle(args, own_words):
+    """Takes back what Accelerate sets without being asked, where a platform knows better."""
+    if args.standalone and not typed(own_words, "standalone"):
+        args.standalone = False  # its way round a port that is in use
+    if args.rdzv_backend == "static" and args.rdzv_endpoint and str(args.nnodes) != "1":
+        # So node 0 serves, on whose machine Accelerate looks whether the port is free.
+        args.master_addr, _, args.master_port = args.rdzv_endpoint.rpartition(":")
+        args.rdzv_endpoint = ""
+    if str(args.master_port) == TORCHS_PORT and not typed(own_words, "port"):
+        args.master_port = None
 
 
 def options_of(parser, args):
@@ -44,17 +67,16 @@ def options_of(parser, args):
     return words
 
 
-def execute_muster(parser, args, muster, options):
+def execute_muster(parser, args, started):
+    settle(args, started.words)
     words = options_of(parser, args)
-    chosen = any(option.startswith("--python=") for option in options)
-    if not chosen and not os.environ.get("PYTHON_EXEC") and not os.environ.get("MUSTER_PYTHON"):
-        words.append("--python=" + sys.executable)
+    os.environ.update(started.secrets, MUSTER_CALLER_PYTHON=sys.executable)
     script = [args.training_script, *args.training_script_args]
     for name in ("SIGPIPE", "SIGXFSZ"):  # which Python ignores, and muster would pass on to the workers
         signal.signal(getattr(signal, name), signal.SIG_DFL)
     sys.stdout.flush()
     sys.stderr.flush()
-    os.execv(muster, ["muster", "run", *options, "-m", LAUNCHER_MODULE, *words, "--", *script])
+    os.execv(started.muster, ["muster", "run", *started.options, "-m", LAUNCHER_MODULE, *words, "--", *script])
 
 
 class AfterImport:
@@ -80,16 +102,22 @@ class AfterImport:
         return spec
 
 
-def replace_run(muster, options):
+def replace_run(started):
     def change(module):
-        module.run = lambda args: execute_muster(module.get_args_parser(), args, muster, options)
+        module.run = lambda args: execute_muster(module.get_args_parser(), args, started)
 
     return change
 
 
+def leave_it_to_python(why):
+    say(why)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def announced(function, text):
     def call(*args, **kwargs):
-        say(text)
+        leave_it_to_python(text)
         return function(*args, **kwargs)
 
     return call
@@ -121,8 +149,10 @@ def warn_of_other_programs(launcher, words):
             return
         command = [os.fsdecode(word) for word in details[1]]
         if len(command) > 1 and words and command[-1] == words[-1]:
-            say("%s starts %s itself, not by torchrun: muster has no part in this job. Accelerate does so for one "
-                "process and on CPU (type: muster run SCRIPT), and for DeepSpeed on several machines (add "
+            leave_it_to_python(
+                "%s starts %s itself, not by torchrun: muster has no part in this job. Accelerate does so for one "
+                "process and on CPU (type: muster run --nproc-per-node N SCRIPT, with Accelerate's settings as "
+                "variables, such as ACCELERATE_MIXED_PRECISION=bf16), and for DeepSpeed on several machines (add "
                 "--deepspeed_multinode_launcher standard)" % (launcher, os.path.basename(command[0])))
 
     sys.addaudithook(hook)
@@ -132,11 +162,16 @@ def main():
     archive, muster, count, *rest = sys.argv
     os.close(int(archive.rpartition("/")[2]))  # this file is all that it holds
     options, (kind, target, *words) = rest[: int(count)], rest[int(count) :]
+    # Ctrl-C during the imports ends this process as it would end muster, without a traceback.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    secrets = {name: os.environ.pop(name) for name in ("MUSTER_TOKEN",) if name in os.environ}
+    started = Started(muster, options, words, secrets)
     launcher = os.path.basename(target)
-    sys.meta_path.insert(
-        0,
-        AfterImport({LAUNCHER_MODULE: replace_run(muster, options),
-                     IN_PROCESS_MODULE: warn_of_workers_in_process(launcher)}))
+    changes = {LAUNCHER_MODULE: replace_run(started), IN_PROCESS_MODULE: warn_of_workers_in_process(launcher)}
+    sys.meta_path.insert(0, AfterImport(changes))
+    for name in changes.keys() & sys.modules.keys():  # by a sitecustomize or a .pth file
+        changes[name](sys.modules[name])
     warn_of_other_programs(launcher, words)
     sys.argv = [target, *words]
     # As Python sets it for a file, and for -m.

@@ -46,6 +46,13 @@ def environment_for(folder):
                         "TMPDIR": str(folder), "DS_ACCELERATOR": "cpu"}
 
 
+def load_hook():
+    spec = importlib.util.spec_from_file_location("muster_launcher", HOOK)
+    hook = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(hook)
+    return hook
+
+
 class UnderLaunchers(unittest.TestCase):
     def run_under(self, launcher, script, *arguments, options=(), environment=()):
         """Exit code and output of one launcher with two workers of the script."""
@@ -207,15 +214,14 @@ class LaunchersTest(UnderLaunchers):
                    f"--main_process_port={free_port()}", str(SCRIPTS / "use_accelerate.py"))
         with tempfile.TemporaryDirectory(prefix="muster-test-") as folder:
             nodes = []
-            for rank in range(2):
+            for rank in (1, 0):  # the second one must not take the port at which Accelerate's first one looks
                 node = cluster.Node(f"node{rank}", [*ACCELERATE, f"--machine_rank={rank}", *options],
                                     environment_for(folder))
                 self.addCleanup(node.process.wait)
                 self.addCleanup(node.process.kill)
-                nodes.append(node)
-                # Accelerate's first node finds the port taken if another node of this machine listens there already.
+                nodes.insert(0, node)
                 deadline = time.monotonic() + 60
-                while not node.find(f"muster: .*node {rank} of 2"):
+                while not node.find(f"muster: .*(node {rank} of 2|still waiting)"):
                     self.assertIsNone(node.process.poll(), node.output())
                     self.assertLess(time.monotonic(), deadline, node.output())
                     time.sleep(cluster.POLL_S)
@@ -223,11 +229,23 @@ class LaunchersTest(UnderLaunchers):
                 self.assertEqual(0, node.process.wait(LIMIT_S), node.output())
                 self.assertEqual(1, len(node.find(f"result rank={rank} world=2")), node.output())
 
+    def test_what_accelerate_sets_unasked_gives_way(self):
+        """Where its port is taken it sets --standalone, with which each node of a platform would train alone."""
+        from torch.distributed import run  # pylint: disable=import-outside-toplevel
+        hook, parser = load_hook(), run.get_args_parser()
+        for words, own_words, expected in (
+                (["--standalone", "--master-port=29500"], ["launch", "x.py"], []),
+                (["--standalone"], ["--standalone", "x.py"], ["--standalone"]),
+                (["--master-port=29500"], ["--main_process_port=29500", "x.py"], ["--master-port=29500"]),
+                (["--nnodes=2", "--node-rank=1", "--rdzv-endpoint=a:7"], [],
+                 ["--nnodes=2", "--node-rank=1", "--master-addr=a", "--master-port=7"])):
+            args = parser.parse_args([*words, "x.py"])
+            hook.settle(args, own_words)
+            self.assertEqual(expected, hook.options_of(parser, args))
+
     def test_every_option_of_torchs_parser_survives(self):
         from torch.distributed import launch, run  # pylint: disable=import-outside-toplevel
-        spec = importlib.util.spec_from_file_location("muster_launcher", HOOK)
-        hook = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(hook)
+        hook = load_hook()
         for parse, flags in ((run.parse_args, []), (launch.parse_args, []), (launch.parse_args, ["--use-env"])):
             parser = run.get_args_parser()
             line = list(flags)
@@ -247,18 +265,19 @@ class LaunchersTest(UnderLaunchers):
     def test_what_muster_has_no_part_in_is_said(self):
         with tempfile.TemporaryDirectory(prefix="muster-test-") as folder:
             alone, in_process = pathlib.Path(folder, "alone.py"), pathlib.Path(folder, "accelerate")
-            alone.write_text("print('trained')")
+            alone.write_text("import os; print('token', os.environ.get('MUSTER_TOKEN'))")
             text = (SCRIPTS / "elastic_launch.py").read_text()
             in_process.write_text(f"#!{sys.executable}\n# accelerate.commands.accelerate_cli\n{text}")
             in_process.chmod(0o755)
             for line, said in (((*ACCELERATE[:2], "--num_processes=1", str(alone)),
                                 "accelerate starts python itself, not by torchrun: muster has no part in this job"),
                                ((str(in_process), "launch"), "accelerate starts its workers from within its own process")):
-                run = subprocess.run([str(cluster.BINARY), "run", *line], env=environment_for(folder) | {"RANK": "0"},
+                run = subprocess.run([str(cluster.BINARY), "run", *line], env=environment_for(folder) | {"RANK": "0", "MUSTER_TOKEN": "secret"},
                                      cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                                      timeout=LIMIT_S, check=False)
                 self.assertEqual(0, run.returncode, run.stderr)
                 self.assertIn(f"muster: {said}", run.stderr)
+                self.assertNotIn("secret", run.stdout)
 
 
 class StoppedTest(unittest.TestCase):

@@ -22,7 +22,7 @@ constexpr char kTwoHosts[] = "a slots=8\nb slots=4\n";
 
 class Deepspeed : public ::testing::Test {
  protected:
-  absl::StatusOr<DeepspeedLine> Try(const Words& words) {
+  absl::StatusOr<DeepspeedLine> Try(const Words& words, const Given& in_front = {}) {
     return ReadDeepspeedLine(words,
                              {.read_file = [this](const std::string& path, size_t) -> absl::StatusOr<std::string> {
                                 const auto file = files_.find(path);
@@ -32,7 +32,8 @@ class Deepspeed : public ::testing::Test {
                               .is_here = [this](const std::string& host) { return host == own_name_; },
                               .count_devices = [this] { return devices_; },
                               .count_all_devices = [this] { return all_devices_; },
-                              .env_files = {"home/.deepspeed_env", ".deepspeed_env"}});
+                              .env_files = {"home/.deepspeed_env", ".deepspeed_env"}},
+                             in_front);
   }
 
   DeepspeedLine Read(const Words& words) {
@@ -91,6 +92,19 @@ TEST_F(Deepspeed, EachHostOfAHostfileFindsItsPlace) {
   own_name_ = "c";
   EXPECT_EQ(Error({"-H", "hosts", "t.py"}), "no host of the hostfile is this machine; give --node_rank");
   EXPECT_EQ(Read({"-H", "hosts", "--node_rank=0", "t.py"}).line.given.at("nproc-per-node"), "8");
+}
+
+TEST_F(Deepspeed, OptionsInFrontTakeThePlaceOfItsOwn) {
+  files_["hosts"] = kTwoHosts;
+  files_["one"] = "b slots=2\n";
+  const auto one = Try({"--hostfile", "hosts", "x.py"}, {{"hostfile", "one"}});
+  ASSERT_TRUE(one.ok()) << one.status();
+  EXPECT_EQ(one->line.given.at("nproc-per-node"), "2");
+  EXPECT_TRUE(one->line.given.contains("standalone"));
+  own_name_ = "elsewhere";
+  const auto ranked = Try({"--hostfile", "hosts", "x.py"}, {{"node-rank", "1"}});
+  ASSERT_TRUE(ranked.ok()) << ranked.status();
+  EXPECT_EQ(ranked->line.given.at("node-rank"), "1");
 }
 
 TEST_F(Deepspeed, TheDefaultHostfileIsReadIfItExists) {

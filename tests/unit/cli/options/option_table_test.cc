@@ -72,6 +72,14 @@ TEST(OptionTable, ARoleIsNoLongerThanACoordinatorTakes) {
   EXPECT_THAT(std::string(too_long.message()), EndsWith("expected a name of at most 1024 bytes"));
 }
 
+TEST(OptionTable, ATypedAddressTakesPrecedenceOverAVariablesEndpoint) {
+  const Environment environment = {{"MUSTER_RDZV_ENDPOINT", "q"}};
+  EXPECT_FALSE(Read({"--master-addr", "h", "t.py"}, environment)->membership.rdzv_endpoint);
+  EXPECT_TRUE(Read({"--master-addr", "h", "--rdzv-endpoint", "q", "t.py"})->membership.rdzv_endpoint);
+  const auto as_torchrun = ParseCommandLine(RunOptions(), {"--master-addr", "h", "t.py"}, kTorchrun);
+  EXPECT_TRUE(ReadSettings(*as_torchrun, environment)->membership.rdzv_endpoint) << "as torchrun itself";
+}
+
 TEST(OptionTable, TheRendezvousConfYieldsToTheOption) {
   EXPECT_FALSE(Read({"t.py"})->times.join_timeout.has_value()) << "the plan knows the platform's default";
   EXPECT_EQ(Read({"--rdzv-conf", "join_timeout=7", "t.py"})->times.join_timeout->value, absl::Seconds(7));

@@ -33,6 +33,7 @@ FileProbe Files(std::map<std::string, FileState> files) {
 // left and is not on PATH; muster is called from a third one.
 struct Machine {
   Environment environment = {{"PYTHON_EXEC", "/exec/python"},
+                             {kCallerPython, "python"},
                              {"VIRTUAL_ENV", "/venv"},
                              {"CONDA_PREFIX", "/conda"},
                              {"PATH", "/first:/venv/bin:/second"}};
@@ -47,16 +48,21 @@ struct Machine {
 Machine WithoutOptions() {
   Machine machine;
   machine.environment.erase("PYTHON_EXEC");
+  machine.environment.erase(kCallerPython);
   machine.options.python_flag.clear();
   return machine;
 }
 
-TEST(Interpreter, TheOrderIsFlagExecActiveCalledPathBeside) {
+TEST(Interpreter, TheOrderIsFlagExecCallerActiveCalledPathBeside) {
   Machine machine;
   EXPECT_EQ(machine.Choose().path, "/flag/python");
   machine.options.python_flag.clear();
   EXPECT_EQ(machine.Choose().path, "/exec/python");
   machine.environment.erase("PYTHON_EXEC");
+  EXPECT_EQ(machine.Choose().path, "/venv/bin/python") << "as PATH leads to the caller's name";
+  machine.environment[kCallerPython] = "/own/bin/python";
+  EXPECT_EQ(machine.Choose().path, "/own/bin/python");
+  machine.environment.erase(kCallerPython);
   EXPECT_EQ(machine.Choose().path, "/venv/bin/python");
   machine.environment.erase("VIRTUAL_ENV");
   EXPECT_EQ(machine.Choose().path, "/own/bin/python");
@@ -76,6 +82,9 @@ TEST(Interpreter, TheReasonIsOneSentenceWithThePath) {
   machine.options.python_flag.clear();
   EXPECT_EQ(machine.Choose().reason, "python is /exec/python: set by PYTHON_EXEC");
   machine.environment.erase("PYTHON_EXEC");
+  EXPECT_EQ(machine.Choose().reason,
+            "python is /venv/bin/python: it is that of the launcher, or of python -m muster");
+  machine.environment.erase(kCallerPython);
   EXPECT_EQ(machine.Choose().reason, "python is /venv/bin/python: $VIRTUAL_ENV is active");
   machine.environment.erase("VIRTUAL_ENV");
   EXPECT_EQ(machine.Choose().reason, "python is /own/bin/python: muster was called from its environment, /own");
