@@ -124,7 +124,7 @@ class CoordinatorProcess {
     Log(Severity::kInfo, kPart,
         DescribeSignal(asked_by_) +
             ": no more rounds begin here; the coordinator serves nodes that leave until they have left, and nodes "
-            "that run for a moment (again: ends at once)",
+            "that run for 20s (again: ends at once)",
         {.event = events::kLeaving});
   }
 

@@ -117,9 +117,10 @@ void Closing::WriteFinalLines() {
   Reports::Result result = reports_->Take();
   for (auto& [fd, text] : result.for_streams) writer_->Write(fd, std::move(text));
   for (const std::string& problem : result.problems) Log(Severity::kWarning, kPart, problem);
-  // A job that was cancelled by Ctrl-C ended as requested, so that is no error.
-  const bool wanted = end_.exit_code == 0 || (circumstances_.asked_to_leave && end_.exit_code == kExitCancelled);
-  const Severity severity = wanted ? Severity::kInfo : Severity::kError;
+  // What ended as somebody asked is no error, unless muster had to say more: a result of the job.
+  const bool as_asked = circumstances_.asked_to_leave && end_.origin == "muster" && !end_.own_failure &&
+                        (!end_.verdict || end_.exit_code == kExitCancelled);
+  const Severity severity = end_.exit_code == 0 || as_asked ? Severity::kInfo : Severity::kError;
   if (circumstances_.more_follows) {
     Log(severity, kPart, absl::StrCat("the job has ended with ", FinalLine(end_)));
   } else {

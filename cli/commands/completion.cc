@@ -46,7 +46,10 @@ _muster() {
 }
 complete -o filenames -F _muster muster torchrun
 )bash";
-constexpr char kZshFirst[] = "autoload -U +X bashcompinit && bashcompinit\n";
+// The first line is for a file in a folder of completions, which zsh loads as the function _muster at the first
+// Tab; the last one then completes that word.
+constexpr char kZshFirst[] = "#compdef muster torchrun\nautoload -U +X bashcompinit && bashcompinit\n";
+constexpr char kZshLast[] = "[ \"${funcstack[1]}\" != _muster ] || _bash_complete -o filenames -F _muster\n";
 
 // The lower-case words of a value such as "auto|gpu|N", which can be offered.
 std::string Choices(std::string_view value) {
@@ -124,7 +127,7 @@ absl::StatusOr<std::string> CompletionScript(const std::string& shell) {
                                                            {"@OPTIONS@", absl::StrJoin(options, "\n    ")},
                                                            {"@VALUES@", absl::StrJoin(values, "|")},
                                                            {"@CHOICES@", absl::StrJoin(choices, "\n    ")}});
-  return shell == "zsh" ? kZshFirst + script : script;
+  return shell == "zsh" ? kZshFirst + script + kZshLast : script;
 }
 
 }  // namespace muster::cli

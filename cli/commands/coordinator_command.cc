@@ -81,7 +81,7 @@ the nodes; only --progress-file is set on the nodes, which see that file.
 SIGTERM, SIGHUP (its terminal closes) and SIGQUIT end it with exit code 75, and
 Ctrl-C with 130, unless they were ignored when it started, as by nohup. It makes
 no more rounds then, but serves nodes that leave until they have left, and nodes
-that run for half a lease. A second signal ends it at once.
+that run for 20 s. A second signal ends it at once.
 
 Without --node-rank on the nodes, the first round waits for lease and margin:
 nodes that cannot be reached may still be running an earlier round.

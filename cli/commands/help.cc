@@ -25,8 +25,8 @@ void AppendRow(const std::string& head, std::string_view text, std::string* out)
     out->push_back('\n');
     return;
   }
-  // If the head leaves no blank before the text column, the text begins on the next line.
-  AppendWrapped(text, kTextColumn, head.size() + 1 > kTextColumn ? kTextColumn + 1 : head.size(), out);
+  // If the head leaves fewer than two blanks before the text column, the text begins on the next line.
+  AppendWrapped(text, kTextColumn, head.size() + 2 > kTextColumn ? kTextColumn + 1 : head.size(), out);
 }
 
 }  // namespace

@@ -35,6 +35,15 @@ bool IsFolder(const std::string& path) {
   return stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
 }
 
+// The file is replaced by a rename, which asks nobody: so a device would be lost as well.
+absl::Status CheckReplaceable(const std::string& path) {
+  struct stat info {};
+  if (lstat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode)) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(path, ": expected a folder, a regular file or a new name, and this is ",
+                   S_ISLNK(info.st_mode) ? "a link" : "a device, a pipe or a socket"));
+}
+
 absl::Status CopyOurselves(int out, const std::string& path) {
   const OwnedFd in(open(kOurselves, O_RDONLY | O_CLOEXEC));
   if (!in.valid())
@@ -84,6 +93,7 @@ int InstallCommand(const Invocation& invocation) {
     return Complain(absl::FailedPreconditionError(usable.message()));
   }
   const std::string path = IsFolder(line->script) ? absl::StrCat(line->script, "/", kName) : line->script;
+  if (const absl::Status replaceable = CheckReplaceable(path); !replaceable.ok()) return Complain(replaceable);
   if (const absl::Status installed = InstallAt(path); !installed.ok()) return Complain(installed);
   return Print(absl::StrCat(path, "\n"));
 }

@@ -392,12 +392,12 @@ class LocalJob {
 }  // namespace
 
 const std::vector<OptionSpec>& LocalOptions() {
-  static const auto* const table =
-      WithRunOptions({{"nodes", "N", Group::kOther, kOwn, "Number of nodes to start on this machine. Required.",
-                       ValueReader{{}, {}, FromTo(kLocalNodeCounts)}},
-                      {kNoRespawn, "", Group::kOther, kOwn,
-                       "Do not start a node again that was ended by a signal which muster local did not send, for "
-                       "example when the machine was suspended for longer than --lease."}});
+  static const auto* const table = WithRunOptions(
+      {{"nodes", "N", Group::kOther, kPet | kNoVariable, "Number of nodes to start on this machine. Required.",
+        ValueReader{{}, {}, FromTo(kLocalNodeCounts)}},
+       {kNoRespawn, "", Group::kOther, kOwn,
+        "Do not start a node again that was ended by a signal which muster local did not send, for "
+        "example when the machine was suspended for longer than --lease."}});
   return *table;
 }
 

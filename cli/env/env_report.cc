@@ -160,7 +160,7 @@ std::string DescribeWorkers(const RunPlan& plan) {
   }
   if (plan.host.config.max_restarts() == 0) return absl::StrCat(text, "; when a worker fails, the job ends.");
   return absl::StrCat(text, "; when a worker fails, all restart, at most ", plan.host.config.max_restarts(),
-                      " times.");
+                      plan.host.config.max_restarts() == 1 ? " time." : " times.");
 }
 
 // On one line if they fit into the column, else one on each line.

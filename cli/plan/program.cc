@@ -159,6 +159,7 @@ void PlanProgram(const ProcessFacts& process, RunPlan* plan) {
   }
   plan->check = CheckProgramOf(*plan, plan->interpreter, process.environment, process.probe);
   launch.file = plan->check.path.empty() ? launch.program : plan->check.path;
+  if (!plan->no_python) host.python = plan->check.path;
   if (plan->check.exit_code != 0) {
     *host.config.mutable_cannot_start() = CannotStart(*plan, process.now);
     PrepareNothing(&host);

@@ -118,7 +118,7 @@ std::string HowManyAreReady(const Job& job, int ready, const std::string& limit)
 
 // If nodes are missing they are the reason, because they delay the round for longer than the wait after a start.
 std::string WhyNoRoundYet(const Job& job, int ready, absl::Duration wait) {
-  if (ready < job.options.min_nodes) return HowManyAreReady(job, ready, HowGatheringEnds(job, ready, {}));
+  if (ready < job.options.min_nodes) return HowManyAreReady(job, ready, HowGatheringEnds(job, ready, {}, wait));
   if (!job.options.leased()) return "the coordinator has just started";
   return absl::StrCat("the coordinator has just started; allowing up to ", absl::FormatDuration(wait),
                       wait == job.options.lease ? " (--lease)" : " (--lease, --shutdown-timeout)",

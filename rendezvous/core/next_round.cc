@@ -114,7 +114,7 @@ bool PreparingMaySuffice(const Job& job, int ready, const Arriving& arriving) {
   return arriving.preparing > 0 && RoundSize(job, ready + arriving.preparing) >= job.options.min_nodes;
 }
 
-std::string HowGatheringEnds(const Job& job, int ready, const Arriving& arriving) {
+std::string HowGatheringEnds(const Job& job, int ready, const Arriving& arriving, absl::Duration least) {
   const auto after = [](const std::string& end, absl::Duration limit, const char* option) {
     return absl::StrCat(end, " after ", absl::FormatDuration(limit), " (", option, ")");
   };
@@ -122,6 +122,10 @@ std::string HowGatheringEnds(const Job& job, int ready, const Arriving& arriving
   const absl::Duration limit = LimitOf(job);
   const char* const option = job.gathering.first_round ? "--join-timeout" : "--rejoin-timeout";
   const int size = RoundSize(job, ready);
+  if (size < options.min_nodes && limit < least) {
+    const absl::Duration seconds = absl::Trunc(least, absl::Seconds(1));
+    return after("gives up", seconds, absl::StrCat(option, ", at least the lease").c_str());
+  }
   if (size < options.min_nodes) return after("gives up", limit, option);
   const std::string starts = absl::StrCat("starts with ", size, size == 1 ? " node" : " nodes");
   const bool last_call = !options.fixed_size() && EnoughCameAt(job, arriving) < job.gathering.since + limit;

@@ -40,7 +40,8 @@ bool GatheringIsOverdue(BootTime now, const Job& job);
 // Whether nodes that still prepare could make the round: an overdue gathering waits for them.
 bool PreparingMaySuffice(const Job& job, int ready, const Arriving& arriving);
 // How it ends at the latest if no more nodes become ready: "gives up after 10m (--join-timeout)".
-std::string HowGatheringEnds(const Job& job, int ready, const Arriving& arriving);
+std::string HowGatheringEnds(const Job& job, int ready, const Arriving& arriving,
+                             absl::Duration least = absl::ZeroDuration());
 
 // While a round runs: notes since when enough new nodes to grow it are ready (newcomers_since).
 void NoteNewcomers(BootTime now, Job* job);

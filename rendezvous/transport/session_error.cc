@@ -39,6 +39,9 @@ constexpr char kWasLetIn[] =
     "; this node was let in before: if its own token or certificate is still right, that address leads to another "
     "job now";
 
+constexpr char kTimedOut[] =
+    "timed out (do firewalls, security groups and network policies let that port through?)";
+
 constexpr char kNameGone[] = "its name does not resolve any more (its machine is gone; not replaced yet?)";
 
 constexpr size_t kNameSigns = 5;  // the first of kKnown
@@ -60,8 +63,8 @@ constexpr std::array<Known, 19> kKnown = {{
     {"Cancelling all calls", "the coordinator is shutting down"},
     {"keepalive", "the connection is dead (no answer to keepalive pings)"},
     {kSilentPeer, kSilent, kSilentLater},
-    {"timed out", "timed out"},
-    {"Timeout", "timed out"},
+    {"timed out", kTimedOut, "timed out"},
+    {"Timeout", kTimedOut, "timed out"},
     {"eset by peer", "connection reset"},
     {"roken pipe", "connection reset"},
     {"ocket closed", "connection closed"},

@@ -41,14 +41,15 @@ class JsonLog(ClusterTest):
             self.assertEqual("ERROR", self.only(node, "job_ended")["severity"])
         self.assertEqual("coordinator", self.only(job.nodes[0], "round_started")["part"])
 
-    def test_ones_own_ctrl_c_is_no_error(self):
-        job = self.cluster(1, options=["--log-format", "json"])
-        node = job.start(0)
-        job.wait_for_round(0)
-        node.signal(signal.SIGINT)
-        wait_until("its end", node.has_ended)
-        self.assertEqual("INFO", self.only(node, "job_ended")["severity"])
-        self.assertEqual([], [line for line in lines(node) if line["severity"] == "ERROR"])
+    def test_an_end_that_was_asked_for_is_no_error(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            job = self.cluster(1, options=["--log-format", "json"])
+            node = job.start(0)
+            job.wait_for_round(0)
+            node.signal(number)
+            wait_until("its end", node.has_ended)
+            self.assertEqual("INFO", self.only(node, "job_ended")["severity"])
+            self.assertEqual([], [line for line in lines(node) if line["severity"] == "ERROR"])
 
     def test_every_event_is_documented(self):
         names = re.findall(r'char k\w+\[\] = "(\w+)"', NOTE_H.read_text())

@@ -1,5 +1,6 @@
 """Messages and exit codes when muster cannot start."""
 import json
+import os
 import re
 import subprocess
 import time
@@ -82,6 +83,16 @@ class Install(ClusterTest):
             self.assertEqual((0, f"{path}\n"), self.install(str(target)))
             self.assertEqual(cluster.BINARY.read_bytes(), path.read_bytes())
             self.assertEqual(0o755, path.stat().st_mode & 0o777)
+
+    def test_only_a_regular_file_is_replaced(self):
+        folder = self.cluster(1).folder
+        pipe, link = folder / "pipe", folder / "link"
+        os.mkfifo(pipe)
+        link.symlink_to("elsewhere")
+        for path, kind in ((pipe, "a device, a pipe or a socket"), (link, "a link")):
+            self.assertEqual((65, f"muster: {path}: expected a folder, a regular file or a new name, and this is {kind}\n"),
+                             self.install(str(path)))
+        self.assertTrue(pipe.is_fifo() and link.is_symlink())
 
     def test_a_running_copy_is_replaced(self):
         path = self.cluster(1).folder / "muster"

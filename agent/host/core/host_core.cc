@@ -35,7 +35,7 @@ bool Suspend(bool leased, bool has_workers, bool shell_can_continue, Effects* ou
 HostCore::HostCore(HostOptions options)
     : options_(std::move(options)),
       agent_(options_.coordinator_timeout(), options_.config.split()),
-      round_({options_.config.slots(), options_.config.hostname(), options_.local_rank_option}),
+      round_({options_.config.slots(), options_.config.hostname(), options_.local_rank_option, options_.python}),
       lease_(options_.config.single_node() ? absl::ZeroDuration() : absl::Milliseconds(options_.config.lease_ms()),
              options_.shutdown_grace()),
       fitness_(options_),

@@ -36,6 +36,7 @@ struct HostOptions {
   // Exit code at which the platform retries the job; used if the training is not at fault for the end. 0: none.
   int retryable_exit_code = 0;
   std::string local_rank_option;  // name of the option that --pass-local-rank adds ("local-rank"); empty: none
+  std::string python;             // path of the workers' Python; empty: the program needs none
   absl::Duration setup_timeout = absl::ZeroDuration();        // zero: no setup
   absl::Duration preflight_timeout = absl::ZeroDuration();    // zero: no preflight
   absl::Duration gpu_release_timeout = absl::ZeroDuration();  // zero: GPUs are not checked

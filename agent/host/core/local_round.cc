@@ -33,7 +33,7 @@ void LocalRound::Start(BootTime now, const v1::Round& round) {
   started_at_ = now;
   phase_ = v1::HOST_PHASE_STARTING;
   outcome_ = v1::OUTCOME_RAN;
-  failures_ = RoundFailures(round, now, node_.hostname, node_.local_rank_option);
+  failures_ = RoundFailures(round, now, node_);
   progressed_ = false;
   judged_ = false;
   kill_is_wanted_ = false;

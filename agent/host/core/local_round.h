@@ -39,13 +39,6 @@ struct Stop {
   std::string cause = "";  // for the log
 };
 
-// What is the same for all rounds of this node.
-struct NodeFacts {
-  int slots = 0;  // workers of a round
-  std::string hostname = "";
-  std::string local_rank_option = "";  // see HostOptions
-};
-
 class LocalRound {
  public:
   explicit LocalRound(NodeFacts node) : node_(std::move(node)) {}

@@ -1,4 +1,4 @@
-#include "agent/host/core/keyboard_hint.h"
+#include "agent/host/core/output_hints.h"
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -10,6 +10,7 @@ constexpr int kException = 1;  // Python's exit code after one that nothing has 
 // The exceptions of Python's debugger and of input() at the end of standard input.
 constexpr char kDebuggerQuit[] = "bdb.BdbQuit";
 constexpr char kEndOfInput[] = "EOFError: EOF when reading a line";
+constexpr char kNoModule[] = "ModuleNotFoundError: No module named ";
 
 bool Names(const std::string& text) {
   return absl::StrContains(text, kDebuggerQuit) || absl::StrContains(text, kEndOfInput);
@@ -27,6 +28,22 @@ std::string KeyboardHint(const v1::Failure& failure, const std::string& last_lin
                       ": standard input of this worker is /dev/null. Give it the terminal with --stdin ",
                       failure.rank(), ", or, without a terminal, start it under debugpy with --debug ",
                       failure.rank(), ":PORT");
+}
+
+bool MayMeanLocalRank(const std::string& last_lines) {
+  return last_lines.empty() || absl::StrContains(last_lines, "unrecognized arguments") ||
+         absl::StrContains(last_lines, "local-rank") || absl::StrContains(last_lines, "local_rank");
+}
+
+std::string MissingModuleHint(const v1::Failure& failure, const std::string& last_lines,
+                              const std::string& python) {
+  if (failure.has_signal() || failure.exit_code() != kException || python.empty()) return "";
+  for (const std::string* text : {&failure.error_text(), &failure.callstack(), &last_lines}) {
+    if (!absl::StrContains(*text, kNoModule)) continue;
+    return absl::StrCat("the workers' Python is ", python, "; if the module is installed in another environment, ",
+                        "activate that, or give its Python with --python");
+  }
+  return "";
 }
 
 }  // namespace muster::host

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "agent/host/core/keyboard_hint.h"
+#include "agent/host/core/output_hints.h"
 #include "base/text/exception_text.h"
 #include "base/text/text.h"
 #include "base/wire/failure.h"
@@ -12,6 +12,9 @@
 
 namespace muster::host {
 namespace {
+
+constexpr char kUsageHint[] =
+    "exit code 2 soon after the start usually means that argparse rejected the arguments; if the script expects ";
 
 constexpr int kWorkerUsage = 2;        // argparse's exit code
 constexpr int kUncaughtException = 1;  // Python's
@@ -175,7 +178,7 @@ v1::Failure RoundFailures::MakeFailure(const WorkerEnd& end, BootTime at) const 
   failure.set_local_rank(end.local_rank);
   failure.set_rank(round_.first_rank() + end.local_rank);
   failure.set_node_rank(round_.node_rank());
-  failure.set_host(hostname_);
+  failure.set_host(node_.hostname);
   failure.set_pid(end.pid);
   if (ending.by_signal) {
     failure.set_signal(ending.number);
@@ -210,6 +213,8 @@ void RoundFailures::SayCause(const WorkerEnd& end, const std::string& more, Effe
 void RoundFailures::OnLastOutput(const std::string& lines) {
   if (!cause_) return;
   if (!lines.empty()) cause_->set_last_output(CutUtf8(lines, kMaxErrorText));
+  if (cause_->hint().starts_with(kUsageHint) && !MayMeanLocalRank(lines)) cause_->clear_hint();
+  if (cause_->hint().empty()) cause_->set_hint(MissingModuleHint(*cause_, lines, node_.python));
   const auto unseen = without_input_.find(cause_->local_rank());
   if (unseen == without_input_.end() || !cause_->hint().empty()) return;
   cause_->set_hint(KeyboardHint(*cause_, lines, unseen->second));
@@ -220,14 +225,13 @@ void RoundFailures::AddHint() {
   if (SoundsLikeAnEcho(*cause_) && cause_->hint().empty()) cause_->set_hint(LeftEarly());
   const bool early = cause_at_ - started_at_ <= kUsageErrorWithin;
   if (!all_usage_errors_ || !early || cause_->exit_code() != kWorkerUsage) return;
-  const bool chosen_by_user = !local_rank_option_.empty() && local_rank_option_ != "local-rank";
-  if (chosen_by_user) return;
+  const std::string& option = node_.local_rank_option;
+  const bool chosen_by_user = !option.empty() && option != "local-rank";
+  if (chosen_by_user || !MayMeanLocalRank(cause_->last_output())) return;
   cause_->set_hint(absl::StrCat(
-      "exit code 2 soon after the start usually means that argparse rejected the arguments; if the script "
-      "expects ",
-      local_rank_option_.empty()
-          ? "--local-rank, add --pass-local-rank (for --local_rank: --pass-local-rank=local_rank)"
-          : "--local_rank, with an underscore, use --pass-local-rank=local_rank"));
+      kUsageHint, option.empty()
+                      ? "--local-rank, add --pass-local-rank (for --local_rank: --pass-local-rank=local_rank)"
+                      : "--local_rank, with an underscore, use --pass-local-rank=local_rank"));
 }
 
 // Which ranks left their peers without a failure; empty: none. A rank that has closed its connections may end

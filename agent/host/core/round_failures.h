@@ -32,13 +32,19 @@ struct WorkerEnd {
   Ending ending = {};
 };
 
+// What is the same for all rounds of this node.
+struct NodeFacts {
+  int slots = 0;  // workers of a round
+  std::string hostname = "";
+  std::string local_rank_option = "";  // these two: see HostOptions
+  std::string python = "";
+};
+
 class RoundFailures {
  public:
   RoundFailures() = default;
-  // local_rank_option: see HostOptions.
-  RoundFailures(const v1::Round& round, BootTime started_at, const std::string& hostname,
-                const std::string& local_rank_option)
-      : round_(round), started_at_(started_at), hostname_(hostname), local_rank_option_(local_rank_option) {}
+  RoundFailures(const v1::Round& round, BootTime started_at, const NodeFacts& node)
+      : round_(round), started_at_(started_at), node_(node) {}
 
   // stopping_since: when muster began to stop the workers; nullopt: it has not. True: the round has failed, and
   // its workers must be stopped. An echo alone makes it fail only later: TakeEchoes.
@@ -74,8 +80,7 @@ class RoundFailures {
 
   v1::Round round_;
   BootTime started_at_ = absl::InfinitePast();
-  std::string hostname_;
-  std::string local_rank_option_;
+  NodeFacts node_;
   std::optional<v1::Failure> cause_;
   BootTime cause_at_ = absl::InfinitePast();
   struct Other {

@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "agent/platform/discovery/address.h"
 #include "agent/platform/discovery/document.h"
 #include "agent/platform/discovery/variables.h"
@@ -193,7 +194,9 @@ absl::Status ReadTask(const Json& document, Spec* spec) {
   ASSIGN_OR_RETURN(const Json* const task,
                    kSpec.ObjectIn(document, "task", "an object with this replica's \"type\" and \"index\""));
   const auto type = task->find("type");
-  const std::string expected = "the name of this replica's pool, one of those in cluster";
+  const auto name_of = [](std::string* out, const Pool& pool) { out->append(pool.name); };
+  const std::string expected = absl::StrCat("the name of this replica's pool, one of those in cluster: ",
+                                            absl::StrJoin(spec->pools, ", ", name_of));
   if (type == task->end()) return kSpec.Missing("task.type", expected);
   if (!type->is_string()) return kSpec.Wrong("task.type", Spelled(*type), expected);
   const auto own = std::find_if(spec->pools.begin(), spec->pools.end(), [&](const Pool& pool) {

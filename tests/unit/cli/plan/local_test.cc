@@ -38,7 +38,8 @@ TEST(LocalPlanTest, ErrorsAreNamed) {
   EXPECT_EQ(Error({"--nodes", "0", "t.py"}), "--nodes 0: expected a whole number from 1 to 200");
   EXPECT_EQ(Error({"--nodes", "2", "--node-rank", "0", "t.py"}),
             "--node-rank 0: muster local sets this itself; leave it out");
-  EXPECT_EQ(Error({"--node", "2", "t.py"}), "--node-rank 2: muster local sets this itself; leave it out");
+  EXPECT_EQ(ParseCommandLine(LocalOptions(), {"--node", "2", "t.py"}, "muster local").status().message(),
+            "--node: ambiguous; could be --nodes, --node-rank");
   EXPECT_EQ(Error({"--nodes", "2", "--standalone", "t.py"}),
             "--standalone: muster local sets this itself; leave it out");
   EXPECT_EQ(Error({"--nodes", "2", "--nnodes", "1", "t.py"}), "--nnodes 1: does not fit --nodes 2");

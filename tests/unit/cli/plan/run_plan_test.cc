@@ -218,6 +218,14 @@ TEST(PlanTest, ATimeOfTheStartWithoutAWatchIsSaid) {
   EXPECT_THAT(Planned({"--start-timeout", "10", "--hang-timeout", "5m", "t.py"}).shown.notes, ElementsAre());
 }
 
+TEST(PlanTest, AFolderForLogsThatWillHaveNoneIsSaid) {
+  const std::string said = "--log-dir without -r or -t writes no output to files; for stdout and stderr add -t 3";
+  EXPECT_THAT(Planned({"--log-dir", "logs", "t.py"}).shown.notes, testing::Contains(said));
+  for (const char* option : {"-r", "-t"})
+    EXPECT_THAT(Planned({"--log-dir", "logs", option, "3", "t.py"}).shown.notes, ElementsAre());
+  EXPECT_THAT(Planned({"--log-dir", "/dev/null", "t.py"}).shown.notes, ElementsAre());
+}
+
 TEST(PlanTest, ACountOfNodesMayHaveBlanks) {
   const RunPlan plan = Planned({"--nnodes", "1 : 2", "--rdzv-endpoint", "10.0.0.1", "t.py"});
   EXPECT_EQ(plan.host.config.min_nodes(), 1);

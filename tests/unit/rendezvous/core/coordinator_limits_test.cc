@@ -44,6 +44,17 @@ TEST(CoordinatorLimits, TheFirstGatheringEndsAtTheJoinTimeout) {
   EXPECT_EQ(c.core().Waiting(), "");
 }
 
+TEST(CoordinatorLimits, AShortJoinTimeoutIsShownAsTheLeaseThatIsWaitedFor) {
+  CoordinatorOptions options = Elastic(2, 2);
+  options.join_timeout = absl::Seconds(3);
+  Cluster c(options);
+  c.Join("a");
+  c.Pass(absl::Seconds(5), {"a"});
+  ASSERT_EQ(c.state(), State::kRecovering);
+  EXPECT_EQ(c.Told("a").wait().reason(),
+            "1 of 2 nodes ready; gives up after 10s (--join-timeout, at least the lease)");
+}
+
 TEST(WaitLimits, AFixedGroupGivesUp) {
   CoordinatorOptions options = Fixed(2);
   options.join_timeout = absl::Seconds(60);

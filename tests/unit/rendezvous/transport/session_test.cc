@@ -152,6 +152,13 @@ TEST(SessionErrorTest, DebugNoiseIsStripped) {
             "another port on all nodes");
 }
 
+TEST(SessionErrorTest, WhereNothingAnswersTheFirewallIsNamed) {
+  SessionError dropped{.code = 14, .message = "connect timed out"};
+  EXPECT_THAT(DescribeSessionError(dropped, kTarget), testing::EndsWith("let that port through?)"));
+  dropped.reached_before = true;
+  EXPECT_THAT(DescribeSessionError(dropped, kTarget), testing::EndsWith(": timed out"));
+}
+
 TEST(SessionErrorTest, APrimaryThatWasThereHasEndedRatherThanNotStarted) {
   SessionError refused{.code = 14, .message = "UNKNOWN: Connection refused"};
   EXPECT_THAT(DescribeSessionError(refused, kTarget), testing::HasSubstr("not started yet, or a wrong address?"));

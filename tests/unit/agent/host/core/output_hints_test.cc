@@ -1,5 +1,5 @@
 // Which failures of a worker without standard input get the hint about the keyboard.
-#include "agent/host/core/keyboard_hint.h"
+#include "agent/host/core/output_hints.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -52,6 +52,14 @@ TEST(KeyboardHintTest, OutputThatNobodySawMayBeADebuggers) {
   v1::Failure unstarted = Exited(1);
   unstarted.set_pid(0);
   EXPECT_EQ(KeyboardHint(unstarted, "", true), "");
+}
+
+TEST(MissingModuleHintTest, IsForPythonsOwnExceptionAlone) {
+  constexpr char kMissing[] = "ModuleNotFoundError: No module named 'torch'";
+  EXPECT_THAT(MissingModuleHint(Exited(1), kMissing, "/p"), StartsWith("the workers' Python is /p;"));
+  EXPECT_EQ(MissingModuleHint(Exited(2), kMissing, "/p"), "");
+  EXPECT_EQ(MissingModuleHint(Exited(1), kMissing, ""), "") << "the program is no Python script";
+  EXPECT_EQ(MissingModuleHint(Exited(1), "ValueError: 5", "/p"), "");
 }
 
 }  // namespace

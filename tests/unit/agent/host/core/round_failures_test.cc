@@ -18,7 +18,9 @@ const absl::Time kWallAtBoot = absl::FromUnixSeconds(1'700'000'000);
 
 class RoundFailuresTest : public ::testing::Test {
  protected:
-  explicit RoundFailuresTest(const std::string& option = "") : failures_(Round(), kStart, "n0", option) {}
+  explicit RoundFailuresTest(const std::string& option = "")
+      : failures_(Round(), kStart, {.hostname = "n0", .local_rank_option = option, .python = "/venv/bin/python"}) {
+  }
 
   static v1::Round Round() {
     v1::Round round;
@@ -351,7 +353,7 @@ TEST_F(RoundFailuresTest, TheCauseHasALastOutput) {
 
 TEST_F(RoundFailuresTest, OnlyAWorkerWithoutInputGetsTheKeyboardHint) {
   for (const bool without_input : {true, false}) {
-    failures_ = RoundFailures(Round(), kStart, "n0", "");
+    failures_ = RoundFailures(Round(), kStart, {.hostname = "n0"});
     Ending ending = Code(1);
     ending.without_input = without_input;
     EXPECT_TRUE(End(1, absl::Seconds(1), ending));
@@ -367,6 +369,24 @@ TEST_F(RoundFailuresTest, AUsageErrorGetsAHint) {
   EXPECT_FALSE(End(1, absl::Seconds(1), Ending{.by_signal = true, .number = SIGTERM}));
   failures_.AddHint();
   EXPECT_THAT(failures_.cause()->hint(), testing::HasSubstr("add --pass-local-rank"));
+}
+
+TEST_F(RoundFailuresTest, ArgparsesOwnWordsReplaceTheGuess) {
+  EXPECT_TRUE(End(0, absl::Seconds(1), Code(2)));
+  stopping_since_ = kStart;
+  EXPECT_FALSE(End(1, absl::Seconds(1), Ending{.by_signal = true, .number = SIGTERM}));
+  failures_.AddHint();
+  failures_.OnLastOutput("x.py: error: unrecognized arguments: --local-rank=0");
+  EXPECT_THAT(failures_.cause()->hint(), testing::HasSubstr("add --pass-local-rank"));
+  failures_.OnLastOutput("x.py: error: the following arguments are required: --checkpoint");
+  EXPECT_EQ(failures_.cause()->hint(), "");
+}
+
+TEST_F(RoundFailuresTest, AMissingModuleGetsTheNameOfThePython) {
+  EXPECT_TRUE(End(0, absl::Seconds(1), Code(1)));
+  failures_.OnLastOutput("ModuleNotFoundError: No module named 'torch'");
+  EXPECT_THAT(failures_.cause()->hint(),
+              testing::HasSubstr("the workers' Python is /venv/bin/python; if the module"));
 }
 
 TEST_F(RoundFailuresTest, AWorkerThatAcceptedTheArgumentsIsNoUsageError) {
