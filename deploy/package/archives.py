@@ -39,9 +39,10 @@ def tarball_name(release):
 
 def tarball(release):
     top = f"muster-{release.version}-{release.architecture}-unknown-linux"
-    files = {f"{top}/muster": (release.program, 0o755), f"{top}/README.md": (release.readme.encode(), 0o644),
-             f"{top}/example.py": (release.example.encode(), 0o644),
+    files = {f"{top}/muster": (release.program, 0o755), f"{top}/example.py": (release.example.encode(), 0o644),
              f"{top}/muster.1": (release.manual, 0o644), f"{top}/muster.cyclonedx.json": (release.sbom, 0o644)}
+    for path, page in release.pages.items():
+        files[f"{top}/{path}"] = (page, 0o644)
     for shell, script in release.completions.items():
         files[f"{top}/completions/muster.{shell}"] = (script.encode(), 0o644)
     for name, text in release.licences.items():
@@ -64,6 +65,8 @@ def deb(release):
     files = {"./usr/bin/muster": (release.program, 0o755),
              "./usr/share/man/man1/muster.1.gz": (compressed(release.manual), 0o644),
              f"{documents}/muster.cyclonedx.json.gz": (compressed(release.sbom), 0o644)}
+    for path, page in release.pages.items():
+        files[f"{documents}/{path}"] = (page, 0o644)
     for shell, script in release.completions.items():
         files[f"./{COMPLETIONS[shell]}"] = (script.encode(), 0o644)
     copyright = "\n\n".join(f"==== {name}\n\n{text}" for name, text in sorted(release.licences.items()))

@@ -20,7 +20,7 @@ class Release:
     architecture: str     # a key of ARCHITECTURES
     made_at: int          # seconds since 1970: the time of the commit, which all files in the archives bear
     program: bytes
-    readme: str
+    pages: dict           # path below the root of the tree -> bytes: README.md, CHANGELOG.md, those in docs/
     example: str          # a training that needs nothing but Python
     licences: dict        # name of a file -> text: ours, and those of all that is linked in
     sbom: bytes           # CycloneDX, JSON
@@ -43,6 +43,24 @@ class Component:
         """Of most of its files, as the copyright file calls them."""
         found = re.search(r"^Files: *\*\n(?:.+\n)*?License: *(.+)$", self.copyright, re.MULTILINE)
         return found[1].strip() if found else "see the copyright file"
+
+
+def read_pages(root):
+    files = [root / "README.md", root / "CHANGELOG.md", *sorted((root / "docs").rglob("*.md")),
+             *sorted((root / "docs").rglob("*.svg"))]
+    pages = {str(file.relative_to(root)): file.read_bytes() for file in files}
+    return {path: text if path.endswith(".svg") else only_links_to(pages, path, text.decode()).encode()
+            for path, text in pages.items()}
+
+
+def only_links_to(pages, path, text):
+    """The text of that page, where links to other files of the tree are plain words."""
+    def shown(link):
+        target = link[2].partition("#")[0]
+        known = not target or re.match(r"\w+:", target) or \
+            os.path.normpath(os.path.join(os.path.dirname(path), target)) in pages
+        return link[0] if known else link[1]
+    return re.sub(r"!?\[([^]]*)\]\(([^)]+)\)", shown, text)
 
 
 def output(*command, **options):

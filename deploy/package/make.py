@@ -43,7 +43,7 @@ def release_of(build, architecture):
     licences.update({f"{part.name}.txt": part.copyright for part in parts})
     return contents.Release(
         version=version, architecture=architecture, made_at=made_at, program=program.read_bytes(),
-        readme=(ROOT / "README.md").read_text(encoding="utf-8"),
+        pages=contents.read_pages(ROOT),
         example=(ROOT / "deploy/examples/train_stdlib.py").read_text(encoding="utf-8"), licences=licences,
         sbom=contents.bill_of_materials(version, architecture, parts),
         manual=manual.page(version, made_at, said("--help"), {name: said(name, "--help") for name in commands}),

@@ -36,7 +36,8 @@ def page(version, made_at, main_help, helps):
     """helps: name of a command -> its --help."""
     day = datetime.datetime.fromtimestamp(made_at, datetime.timezone.utc).strftime("%Y-%m-%d")
     out = [f'.TH MUSTER 1 {day} "muster {version}"', ".SH NAME",
-           "muster \\- start, watch and restart a distributed training job", ".SH DESCRIPTION"]
+           "muster \\- start, watch and restart a distributed training job", ".SH SYNOPSIS",
+           "\\fBmuster\\fR \\fICOMMAND\\fR ...", ".SH DESCRIPTION"]
     out += section(main_help)
     for name, text in helps.items():
         out += [f".SH MUSTER {name.upper()}"] + section(text)

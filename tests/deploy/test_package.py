@@ -4,6 +4,7 @@ import hashlib
 import io
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -21,6 +22,7 @@ import make  # noqa: E402
 import wheel  # noqa: E402
 
 LIMIT_S = 180
+LINK = re.compile(r"\]\((?!\w+:)([^)#]+)")
 ARCHITECTURE = "x86_64"
 
 
@@ -61,9 +63,12 @@ class PackageTest(unittest.TestCase):
         self.assertFalse((home / "bin" / "muster").exists())
 
     def test_python_m_muster_works_where_pip_was_given_a_folder(self):
-        target = self.folder / "target"
-        said(sys.executable, "-m", "pip", "install", "--no-index", "--target", target, self.wheel)
-        self.assertEqual(self.version, said(sys.executable, "-m", "muster", "version", env={"PYTHONPATH": str(target)}))
+        for option in ("--target", "--prefix"):
+            folder = self.folder / option.strip("-")
+            said(sys.executable, "-m", "pip", "install", "--no-index", option, folder, self.wheel)
+            [package] = folder.rglob("muster/__main__.py")
+            environment = {"PYTHONPATH": str(package.parents[1])}
+            self.assertEqual(self.version, said(sys.executable, "-m", "muster", "version", env=environment), option)
 
     def test_the_debian_package_holds_program_manual_and_completions(self):
         root = self.folder / "deb"
@@ -85,6 +90,9 @@ class PackageTest(unittest.TestCase):
             archive.extractall(self.folder / "tar")
         [top] = (self.folder / "tar").iterdir()
         self.assertEqual(self.version, said(top / "muster", "version"))
+        links = [(page, link) for page in top.rglob("*.md") for link in LINK.findall(page.read_text())]
+        self.assertGreater(len(links), 50)
+        self.assertEqual([], [str(link) for link in links if not (link[0].parent / link[1]).exists()])
 
     def test_the_image_names_what_it_holds_and_holds_only_the_program(self):
         [path] = (self.folder / "out").glob("*-image.tar")
