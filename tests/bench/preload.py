@@ -3,7 +3,7 @@
 rounds have a store each, muster, and muster with --preload, job by job in turn. How many restarts succeed at all; what 8
 workers cost at their start. Prints tables; asserts nothing.
 
-    python3 tests/bench/preload.py [--jobs 20]
+    python3 tests/bench/preload.py [--jobs 20] [--chart docs/pictures/restarts.svg]
 
 A job is started, a worker of it is killed (SIGKILL) a second after all workers have done their first all_reduce, and
 so in each of three rounds. A restart that has not come to its all_reduce within 40 s counts as failed.
@@ -23,6 +23,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "integration")]
 import bench  # noqa: E402
+import chart  # noqa: E402
 from cluster import BINARY, descendants, free_port, is_alive, kill  # noqa: E402
 
 PYTHON = ROOT / ".venv/bin/python"
@@ -164,23 +165,34 @@ def show_restarts(jobs, nodes, workers):
         for why in sorted({why for why in whys if why}):
             print(f"    {launcher}: {whys.count(why)} x {why}")
     sys.stdout.flush()
+    return [(launcher, median(samples) / 1e9) for launcher, (samples, _) in reversed(results.items()) if samples]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=20, help="of 1 node with 2 workers; of the other shapes a quarter")
-    jobs = parser.parse_args().jobs
+    parser.add_argument("--chart", type=pathlib.Path, help="file for a chart of restarts and start")
+    arguments = parser.parse_args()
+    jobs = arguments.jobs
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     version = subprocess.run([PYTHON, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True,
                              check=True).stdout.strip()
-    print(f"torch {version}, {os.cpu_count()} CPUs, torchrun with --monitor-interval 0.1")
+    surroundings = f"torch {version}, {os.cpu_count()} CPUs, torchrun with --monitor-interval 0.1"
+    print(surroundings)
+    groups = []
     for nodes, workers in SHAPES:
-        show_restarts(jobs if (nodes, workers) == SHAPES[0] else max(1, jobs // 4), nodes, workers)
+        bars = show_restarts(jobs if (nodes, workers) == SHAPES[0] else max(1, jobs // 4), nodes, workers)
+        groups.append((f"A worker killed, {nodes} x {workers}: until all have done an all_reduce again", bars))
     print("\ncold start of 8 workers on one node, medians of 3: ms to the last first all_reduce, processor time in ms, "
           "memory (PSS) in MiB of all processes")
+    starts = []
     for launcher in LAUNCHERS:
         figures = [cold_start(launcher, 8) for _ in range(3)]
         print(f"  {launcher:20} {'  '.join(f'{median(column):8.0f}' for column in zip(*figures))}", flush=True)
+        starts.insert(0, (launcher, median([figure[0] for figure in figures]) / 1000))
+    if arguments.chart:
+        chart.write(arguments.chart, f"Medians on gloo; {surroundings}; tests/bench/preload.py",
+                    [*groups[:2], ("Start of 8 workers, until all have done an all_reduce", starts)])
 
 
 if __name__ == "__main__":
