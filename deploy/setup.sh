@@ -98,13 +98,15 @@ install_frameworks() {
   fi
 }
 
-# The tool that shows Python stacks of a running process. Without it, the test that needs it is skipped.
-install_py_spy() {
-  local folder=$root/.venv/bin
-  if [ ! -x "$folder/python" ] || [ -x "$folder/py-spy" ]; then
-    return 0
-  fi
-  "$folder/python" -m pip install --quiet py-spy || say "py-spy cannot be installed: the test that needs it is skipped"
+# py-spy shows Python stacks of a running process, MkDocs makes a site of the pages. Without one of them, the test that
+# needs it is skipped.
+install_tools() {
+  local folder=$root/.venv/bin tool
+  [ -x "$folder/python" ] || return 0
+  for tool in py-spy mkdocs; do
+    [ -x "$folder/$tool" ] || "$folder/python" -m pip install --quiet "$tool" ||
+      say "$tool cannot be installed: the test that needs it is skipped"
+  done
 }
 
 wants_tests=no
@@ -123,4 +125,4 @@ packages=("${build_packages[@]}")
 install_packages "${packages[@]}"
 [ $wants_torch = no ] || install_torch
 [ $wants_tests = no ] || install_frameworks
-[ $wants_tests = no ] || install_py_spy
+[ $wants_tests = no ] || install_tools
