@@ -23,6 +23,7 @@ plugins: [search]
 markdown_extensions: [tables, fenced_code]
 nav:
 - Home: README.md
+- All pages: docs/README.md
 """
 
 
@@ -45,9 +46,9 @@ def main():
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(page)
         pathlib.Path(folder, "mkdocs.yml").write_text(CONFIGURATION + menu(pages["docs/README.md"].decode()))
-        done = subprocess.run([sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(out)],
-                              cwd=folder, check=False)
-    sys.exit(done.returncode)
+        done = subprocess.run([sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(out)], cwd=folder,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    sys.exit(done.stdout if done.returncode else 0)
 
 
 if __name__ == "__main__":
