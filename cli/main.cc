@@ -1,6 +1,7 @@
 // muster's main: selects the part of muster that this process is. The two internal parts come first, since they
 // start most often and must start fast.
 #include <fcntl.h>
+#include <google/protobuf/stubs/logging.h>
 #include <sys/stat.h>
 
 #include <climits>
@@ -110,6 +111,9 @@ int main(int argc, char** argv) {
   if (argc > 1 && std::strcmp(argv[1], muster::host::kExecStageCommand) == 0) {
     return muster::host::ExecStageMain(argc, argv);
   }
+  // Protobuf writes to standard error by itself, a line for each message of a stranger that is no UTF-8. What
+  // cannot be parsed is an error of the caller, which says so.
+  google::protobuf::SetLogHandler(nullptr);
   if (argc > 1 && std::strcmp(argv[1], "agent") == 0) return muster::cli::AgentCommand(argc, argv);
   return muster::cli::Dispatch(argc, argv);
 }

@@ -85,6 +85,15 @@ class WithoutAToken(ClusterTest):
                        lambda: self.job.nodes[0].said("it sent a status of more than 8192 fields"))
         self.check()
 
+    def test_statuses_that_are_no_utf8(self):
+        """Protobuf would write a line of its own for each, to standard error."""
+        status = attackers.field(2, b"\xff\xfe") + attackers.field(35, attackers.PROTOCOL)
+        if not self.environment:
+            for _ in range(3):
+                attackers.first_status(*self.where, status, b"grpc-status")
+        self.check()
+        self.assertNotIn("libprotobuf", self.job.nodes[0].err())
+
     def test_compressed_statuses(self):
         for _ in range(4):
             attackers.compressed_status(*self.where)
