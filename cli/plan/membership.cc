@@ -420,6 +420,11 @@ PlanLines PlanMembership(const PlanInput& in, discovery::ClusterView* view, v1::
   config->set_single_node(m.single_node);
   config->set_coordinator_alone(s.coordinator.has_value());
   config->set_loopback_only(m.view.loopback_only);
+  if (m.view.loopback_only && !m.single_node && !in.is_of_local()) {
+    plan.notes.push_back(absl::StrCat(m.view.primary_host, " is each machine's own address: all ", m.max_nodes,
+                                      " nodes must be on this machine; else give the address by which the others "
+                                      "reach the primary"));
+  }
   plan.Add("nnodes",
            m.min_nodes == m.max_nodes ? absl::StrCat(m.max_nodes) : absl::StrCat(m.min_nodes, ":", m.max_nodes),
            m.nodes_source);

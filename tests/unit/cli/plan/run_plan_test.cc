@@ -218,6 +218,14 @@ TEST(PlanTest, ATimeOfTheStartWithoutAWatchIsSaid) {
   EXPECT_THAT(Planned({"--start-timeout", "10", "--hang-timeout", "5m", "t.py"}).shown.notes, ElementsAre());
 }
 
+TEST(PlanTest, APrimaryAtLoopbackIsEachMachinesOwn) {
+  for (const char* host : {"localhost", "127.0.1.1", "[::1]"}) {
+    EXPECT_THAT(Planned({"--nnodes", "2", "--rdzv-endpoint", absl::StrCat(host, ":15213"), "t.py"}).shown.notes,
+                testing::Contains(testing::HasSubstr("is each machine's own address: all 2 nodes must be on")));
+  }
+  EXPECT_THAT(Planned({"--nnodes", "2", "--rdzv-endpoint", "10.0.0.1", "t.py"}).shown.notes, ElementsAre());
+}
+
 TEST(PlanTest, AFolderForLogsThatWillHaveNoneIsSaid) {
   const std::string said = "--log-dir without -r or -t writes no output to files; for stdout and stderr add -t 3";
   EXPECT_THAT(Planned({"--log-dir", "logs", "t.py"}).shown.notes, testing::Contains(said));
