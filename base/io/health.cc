@@ -13,8 +13,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/core/status_macros.h"
+#include "base/core/time.h"
 #include "base/io/own_namespace.h"
 #include "base/text/bounded_json.h"
+#include "base/text/text.h"
 #include "nlohmann/json.hpp"
 
 namespace muster {
@@ -63,11 +65,11 @@ absl::StatusOr<Health> Parsed(const std::string& answer) {
   };
   const nlohmann::json state = member("state"), ready = member("ready");
   if (!state.is_string() || !ready.is_boolean()) return absl::InvalidArgumentError("the answer is not understood");
-  return Health{state.get<std::string>(), ready.get<bool>()};
+  return Health{OneLine(state.get<std::string>()), ready.get<bool>()};  // a terminal shows it
 }
 
-absl::Status Await(int fd, absl::Time until) {
-  const int64_t left = std::max<int64_t>(0, absl::ToInt64Milliseconds(until - absl::Now()));
+absl::Status Await(int fd, BootTime until) {
+  const int64_t left = std::max<int64_t>(0, absl::ToInt64Milliseconds(until - EventLoop::Now()));
   pollfd polled{fd, POLLIN, 0};
   if (poll(&polled, 1, static_cast<int>(left)) > 0) return absl::OkStatus();
   return absl::DeadlineExceededError("muster does not answer: it is stopped, or hangs");
@@ -97,7 +99,7 @@ void AnswerHealth(int listener, const Health& health) {
 }
 
 absl::StatusOr<Health> AskHealth(absl::Duration limit) {
-  const absl::Time until = absl::Now() + limit;
+  const BootTime until = EventLoop::Now() + limit;
   ASSIGN_OR_RETURN(const Address address, AddressHere());
   const OwnedFd fd = NewSocket();
   if (!fd.valid()) return absl::ErrnoToStatus(errno, "making a socket");

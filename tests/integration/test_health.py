@@ -3,6 +3,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import unittest
 
 import cluster
@@ -31,6 +32,22 @@ class Health(ClusterTest):
             wait_until("readiness", lambda: health(node.main(), "--ready") == (0, "workers run"))
         job.open_gate()
         self.assertEqual({0: 0, 1: 0}, job.exit_codes())
+
+    def test_an_answer_cannot_control_the_terminal(self):
+        answer = r"""
+import os, socket
+listener = socket.socket(socket.AF_UNIX)
+listener.bind("\0muster/health/" + os.readlink("/proc/self/ns/mnt"))
+listener.listen()
+os.write(1, b"listens\n")
+listener.accept()[0].sendall(b'{"state": "fine\\u001b[2J", "ready": true}\n')
+"""
+        with subprocess.Popen(["unshare", "--mount", sys.executable, "-c", answer], stdout=subprocess.PIPE) as impostor:
+            try:
+                self.assertEqual(b"listens\n", impostor.stdout.readline())
+                self.assertEqual((0, r"fine\x1b[2J"), health(impostor.pid))
+            finally:
+                impostor.kill()
 
     def test_containers_of_one_network_are_told_apart(self):
         job = self.cluster(2, nproc=1, prefix=lambda place: CONTAINER, options=["--lease", "60s"])
