@@ -19,9 +19,9 @@
 
 namespace muster::host {
 
-// Time without any progress after which the console's reader is no longer waited for. Without it `muster run |
-// less` would not end.
-inline constexpr absl::Duration kReaderStall = absl::Seconds(2);
+// Time without any progress after which the console's reader is no longer waited for: one that starts late reads
+// everything, and `muster run | less` ends.
+inline constexpr absl::Duration kReaderStall = absl::Seconds(10);
 // Limit of the whole phase, for a reader that is slow but makes progress.
 inline constexpr absl::Duration kCloseLimit = absl::Seconds(30);
 // Limit of the whole phase in a host that was asked to leave: `docker stop` kills after 10 s, and part of that

@@ -91,6 +91,7 @@ struct Writer::State {
     std::optional<size_t> room;  // bytes that may still be shown; nullopt: no limit, the worker waits
     std::string prefix;
     bool raw = false;     // passed on as it is
+    bool paused = false;  // not read, since enough is queued: the rest of its last line may be in the pipe
     size_t left_out = 0;  // bytes beyond `room`
   };
   struct NewSource {
@@ -260,7 +261,9 @@ int Writer::State::PollTimeout(BootTime now) const {
     if (waits) due = std::min(due, output.retry_at);
     if (output.rows.stale() && output.queue.empty() && !output.broken) due = std::min(due, output.next_draw);
   }
-  for (const auto& [fd, source] : sources) due = std::min(due, source.assembler.due());
+  for (const auto& [fd, source] : sources) {
+    if (!source.paused) due = std::min(due, source.assembler.due());
+  }
   if (due == absl::InfiniteFuture()) return -1;
   const absl::Duration wait = std::max(due - now, absl::ZeroDuration());
   return static_cast<int>(absl::ToInt64Milliseconds(absl::Ceil(wait, absl::Milliseconds(1))));
@@ -394,8 +397,9 @@ bool Writer::State::Step() {
     if (idle) quiet.NotifyAll();
     if (stop && idle) return false;
     first_pipe = polled.size();
-    for (const auto& [fd, source] : sources) {
-      if (queued < kPausePipesBytes || source.room) polled.push_back({fd, POLLIN, 0});
+    for (auto& [fd, source] : sources) {
+      source.paused = queued >= kPausePipesBytes && !source.room;
+      if (!source.paused) polled.push_back({fd, POLLIN, 0});
     }
     timeout_ms = PollTimeout(now);
   }
@@ -415,6 +419,7 @@ bool Writer::State::Step() {
   }
   const BootTime now = EventLoop::Now();
   for (auto& [fd, source] : sources) {
+    if (source.paused) continue;
     std::string lines;
     source.assembler.OnTime(now, &lines);
     const MutexLock lock(mutex);

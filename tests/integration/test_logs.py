@@ -388,6 +388,25 @@ for i in range({lines}):
         self.assertEqual(b"".join(b"[default0]:%d\n" % i for i in range(lines)), read_all(reading))
         self.assertEqual(0, node.exit_code())
 
+    def test_a_reader_that_pauses_gets_whole_lines(self):
+        """Also of workers that have ended meanwhile: it is waited for longer than an unfinished line is."""
+        lines = 30000
+        program = (f"import os, sys\nfor i in range({lines}): sys.stdout.write(os.environ['RANK'] + f' {{i}} ' + 'z' * 80 + '\\n')")
+        for options in (["-t", "3", "--log-dir", str(self.logs)], ["-t", "3", "--log-dir", "/dev/null"]):
+            reading, writing = os.pipe()
+            self.addCleanup(os.close, reading)
+            node = self.start([sys.executable, "-S", "-E", "-c", program], *options, stdout=writing)
+            wait_until("a full pipe", lambda: not select.select([], [writing], [], 0)[1])
+            full_since = time.monotonic()
+            wait_until("more than the 2 s for which an unfinished line and a stopped reader were once waited for",
+                       lambda: time.monotonic() > full_since + 2.5)
+            os.close(writing)
+            shown = read_all(reading).decode().splitlines()
+            for rank in range(2):
+                self.assertEqual([f"[default{rank}]:{rank} {i} " + "z" * 80 for i in range(lines)],
+                                 [line for line in shown if line.startswith(f"[default{rank}]")])
+            self.assertEqual(0, node.exit_code())
+
     def test_a_lost_reader_does_not_delay_the_end(self):
         program = "import sys\nfor i in range(200000): sys.stdout.write(f'{i}\\n')"
         reading, writing = os.pipe()

@@ -215,6 +215,7 @@ BootTime Follower::State::VisitAll() {
       }
     }
     for (Reader& reader : file.readers) {
+      if (!reader.at_end && !file.failed) continue;  // the rest of its last line is in the file
       pieces.clear();
       reader.assembler.OnTime(now, &pieces);
       Show(reader, pieces);
