@@ -88,6 +88,7 @@ struct Spawner::Launch {
     pid_t pid = 0;
     const int error =
         posix_spawn(&pid, kOurselves, &actions, &attributes, Pointers(argv).data(), Pointers(flat).data());
+    if (error == ENOENT) return absl::NotFoundError("starting a process: /proc is not mounted");
     if (error != 0) {
       return absl::Status(absl::ErrnoToStatusCode(error),
                           "starting a process: " + WhyRefused(std::error_code(error, std::generic_category())));
