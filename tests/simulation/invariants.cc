@@ -527,10 +527,10 @@ void Invariants::OnSettled() {
   if (!verdict_seen_ && (earlier_verdict_seen_ || died_knowing_)) return;
   if (!verdict_seen_) return Fail(5, "every host has ended, and none with a verdict");
   // If a script stops a node for long the kernel's timer ends it, and not every node is replaced. And nodes that
-  // are led elsewhere may be missing at the moment when a gathering ends.
+  // are led elsewhere or cut off may be missing at the moment when a gathering ends.
   const Script script = scenario_.script.kind;
-  const bool disturbs =
-      script == Script::kFreezeWholeNode || script == Script::kWakeAfterExit || script == Script::kSplitNames;
+  const bool disturbs = script == Script::kFreezeWholeNode || script == Script::kWakeAfterExit ||
+                        script == Script::kSplitNames || script == Script::kCutOffTogether;
   const bool undisturbed = scenario_.faults.total_weight() == 0 && scenario_.quiet_but_for_weights() &&
                            scenario_.unwelcome.cannot_start_percent == 0 && !disturbs;
   if ((scenario_.faults.only_agents_die || undisturbed) && scenario_.workers.fails_percent == 0 &&

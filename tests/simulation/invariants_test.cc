@@ -796,6 +796,14 @@ TEST_F(InvariantsTest, AFailedJobWithoutAFailureIsReported) {
   ExpectReport("invariant 5: nothing failed, but the verdict is 69");
 }
 
+TEST_F(InvariantsTest, NodesThatAScriptCutsOffMayBeTooFew) {
+  scenario_.script.kind = Script::kCutOffTogether;
+  scenario_.faults.only_agents_die = false;
+  Finish(a_, 69, VerdictOf(69, "muster"));
+  invariants_.OnSettled();
+  ExpectLawful();
+}
+
 TEST_F(InvariantsTest, AJobThatDoesNotEndIsReported) {
   invariants_.OnNotSettled();
   ExpectReport("invariant 5: no end within the bound after faults had ended; still there:");
