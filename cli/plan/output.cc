@@ -111,7 +111,8 @@ PlanLines PlanOutput(const PlanInput& in, v1::NodeConfig* config, host::LaunchPl
                                          : kDefault);
   plan.AddGiven("log-dir", s.log_dir);
   if (s.log_dir && !s.redirects && !s.tee && output.log_dir != "/dev/null")
-    plan.notes.push_back("--log-dir without -r or -t writes no output to files; for stdout and stderr add -t 3");
+    plan.notes.emplace_back(
+        "--log-dir without -r or -t writes no output to files; for stdout and stderr add -t 3");
   plan.AddGiven("redirects", s.redirects);
   plan.AddGiven("tee", s.tee);
   plan.AddGiven("report", s.report);
