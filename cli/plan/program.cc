@@ -148,8 +148,8 @@ void PlanProgram(const ProcessFacts& process, RunPlan* plan) {
   host::HostOptions& host = plan->host;
   host::LaunchPlan& launch = plan->launch;
   host.host_pid = process.pid;
-  *host.config.mutable_whereabouts() =
-      WhereaboutsOf(host.config.boot_id(), host.config.pid_namespace(), process.user, process.pid);
+  *host.config.mutable_whereabouts() = WhereaboutsOf(host.config.boot_id(), host.config.pid_namespace(),
+                                                     process.user, static_cast<pid_t>(process.pid));
   launch.inherited = Inheritable(process.environment);
   if (host.config.role() == v1::ROLE_OBSERVER) return PrepareNothing(&host);  // it starts no worker
   if (!plan->no_python) {

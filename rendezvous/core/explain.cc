@@ -189,7 +189,8 @@ std::vector<std::string> AbsentPlaces(const Job& job) {
     if (present.places.count(place) > 0) continue;
     const Host* const holder = job.hosts.HolderOf(place);
     const std::string why = holder == nullptr ? "" : WhyNotReady(*holder);
-    absent.push_back(PlaceName(job, place, why.empty() ? "" : absl::StrCat(holder->status.hostname(), ": ", why)));
+    absent.push_back(PlaceName(
+        job, place, holder == nullptr || why.empty() ? "" : absl::StrCat(holder->status.hostname(), ": ", why)));
     --missing;
   }
   return absent;
