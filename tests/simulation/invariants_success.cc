@@ -103,6 +103,8 @@ void Invariants::CheckDrain(const CoordinatorHome& home, const v1::RoundId& roun
   CoordinatorRecord& coordinator = coordinators_[home.id];
   const RoundKey key = KeyOf(round);
   if (key != coordinator.greatest || key != coordinator.newest_known || key == coordinator.drained) return;
+  // Told to a member that succeeded, was lost and came back: the others run on.
+  if (home.core.state() == rendezvous::State::kRunning) return;
   coordinator.drained = key;
   const auto& hosts = cluster_->hosts();
   const bool cancelled =
