@@ -38,7 +38,10 @@ def settle(args, own_words):
         args.standalone = False  # its way round a port that is in use
     if args.rdzv_backend == "static" and args.rdzv_endpoint and str(args.nnodes) != "1":
         # So node 0 serves, on whose machine Accelerate looks whether the port is free.
-        args.master_addr, _, args.master_port = args.rdzv_endpoint.rpartition(":")
+        host, colon, port = args.rdzv_endpoint.rpartition(":")
+        has_port = colon and port.isdigit()
+        args.master_addr = host if has_port else args.rdzv_endpoint
+        args.master_port = port if has_port else args.master_port
         args.rdzv_endpoint = ""
     if str(args.master_port) == TORCHS_PORT and not typed(own_words, "port"):
         args.master_port = None

@@ -238,7 +238,9 @@ class LaunchersTest(UnderLaunchers):
                 (["--standalone"], ["--standalone", "x.py"], ["--standalone"]),
                 (["--master-port=29500"], ["--main_process_port=29500", "x.py"], ["--master-port=29500"]),
                 (["--nnodes=2", "--node-rank=1", "--rdzv-endpoint=a:7"], [],
-                 ["--nnodes=2", "--node-rank=1", "--master-addr=a", "--master-port=7"])):
+                 ["--nnodes=2", "--node-rank=1", "--master-addr=a", "--master-port=7"]),
+                (["--nnodes=2", "--node-rank=1", "--rdzv-endpoint=a"], [],
+                 ["--nnodes=2", "--node-rank=1", "--master-addr=a"])):
             args = parser.parse_args([*words, "x.py"])
             hook.settle(args, own_words)
             self.assertEqual(expected, hook.options_of(parser, args))
