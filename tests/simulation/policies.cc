@@ -203,7 +203,7 @@ void Policies::CheckGrowth(const CoordinatorHome& home) {
   }
   const int node_count = static_cast<int>(round.members.size());
   const bool room = RoundSize(node_count + static_cast<int>(newcomers.size())) > node_count;
-  since = std::max(since, round.told_at);
+  since = std::max({since, round.told_at, home.owner->runs_since});  // one that has been stopped reads first
   const auto some_succeeded = [&] {
     return std::any_of(round.members.begin(), round.members.end(), [&](const auto& member) {
       const auto heard = record.hosts.find(member.first);
