@@ -182,7 +182,7 @@ def main():
     groups = []
     for nodes, workers in SHAPES:
         bars = show_restarts(jobs if (nodes, workers) == SHAPES[0] else max(1, jobs // 4), nodes, workers)
-        groups.append((f"A worker killed, {nodes} x {workers}: until all have done an all_reduce again", bars))
+        groups.append((f"A worker killed, {nodes} node{'s' * (nodes > 1)} x {workers} workers: until all have done an all_reduce again", bars))
     print("\ncold start of 8 workers on one node, medians of 3: ms to the last first all_reduce, processor time in ms, "
           "memory (PSS) in MiB of all processes")
     starts = []
