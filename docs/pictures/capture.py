@@ -2,22 +2,26 @@
 """Makes node-loss.svg: a real run of 3 nodes, one of which is killed: python3 docs/pictures/capture.py [MUSTER]"""
 import html
 import json
+import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import textwrap
-import time
+import threading
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MUSTER = sys.argv[1] if len(sys.argv) > 1 else str(ROOT / "build/release/bin/muster")
-COMMAND = "muster local --nodes 3 --nproc-per-node 2 train.py --steps 60 --checkpoint c.json"
+WORDS = "local --nodes 3 --nproc-per-node 2 train.py --steps 60 --step-time 0.05 --checkpoint-every 10 --checkpoint c.json"
 KILL_AT_STEP = 20
 LIMIT_S = 60
-# What the picture leaves out: what each node says of itself, each worker's first line, and the date.
-LEFT_OUT = re.compile(r"OMP_NUM_THREADS|python is |\] worker rank=|node [12] of 3|still waiting|\[node 1\].*stopping workers")
+# What the picture leaves out: what each node says of itself, each worker's first line, the tracebacks of workers whose
+# peer is gone, and the date.
+LEFT_OUT = re.compile(r"OMP_NUM_THREADS|python is |node [12] of 3|still waiting|\[node 1\].*stopping workers|"
+                      r"rank \d+\] (?!starting|step|final)")
 DATE = re.compile(r"\d{4}-\d\d-\d\d (?=\d\d:)")
 WIDTH_CHARS, LINE_PX, CHAR_PX, MARGIN_PX = 118, 19, 7.83, 18
 NODES = {"node 0": "#7dcfff", "node 1": "#9ece6a", "node 2": "#e0af68"}
@@ -30,23 +34,24 @@ def node_of(pid):
 
 
 def run():
-    """The lines, each with the seconds since the start, and the number of the line before which the node died."""
+    """The lines, and the number of the one before which the node died."""
     lines, killed_at = [], None
     with tempfile.TemporaryDirectory() as folder:
-        words = ["local", "--nodes", "3", "--nproc-per-node", "2", str(ROOT / "deploy/examples/train_stdlib.py"),
-                 "--steps", "60", "--step-time", "0.05", "--checkpoint-every", "10", "--checkpoint", f"{folder}/c.json"]
-        job = subprocess.Popen([MUSTER, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        start = time.monotonic()
+        shutil.copy(ROOT / "deploy/examples/train_stdlib.py", f"{folder}/train.py")
+        job = subprocess.Popen([MUSTER, *WORDS.split()], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               text=True)
+        limit = threading.Timer(LIMIT_S, job.terminate)
+        limit.start()
         for line in job.stdout:
             lines.append(line.rstrip())
             if killed_at is None and re.search(rf"\bstep +{KILL_AT_STEP}\b", line):
                 killed_at = len(lines)
                 children = pathlib.Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()
                 victim = next(pid for pid in children if node_of(pid) == 2)
-                subprocess.run(["kill", f"-{signal.SIGKILL.value}", victim], check=True)
-            if time.monotonic() - start > LIMIT_S:
-                sys.exit(f"capture: the run did not end within {LIMIT_S} s")
-        job.wait(LIMIT_S)
+                os.kill(int(victim), signal.SIGKILL)
+        limit.cancel()
+        if job.wait(LIMIT_S) != 0:
+            sys.exit(f"capture: the job ended with {job.returncode}; it may take {LIMIT_S} s")
     return lines, killed_at
 
 
@@ -91,5 +96,5 @@ def svg(lines):
 
 
 if __name__ == "__main__":
-    picture = [f"$ {COMMAND}", *shown(*run())]
+    picture = [*textwrap.wrap(f"$ muster {WORDS}", WIDTH_CHARS, subsequent_indent="    "), *shown(*run())]
     (pathlib.Path(__file__).parent / "node-loss.svg").write_text(svg(picture))
