@@ -392,6 +392,7 @@ class LocalJob {
 }  // namespace
 
 const std::vector<OptionSpec>& LocalOptions() {
+  // kPet: so --node is as near to --nodes as to torchrun's --node-rank, and is refused as ambiguous.
   static const auto* const table = WithRunOptions(
       {{"nodes", "N", Group::kOther, kPet | kNoVariable, "Number of nodes to start on this machine. Required.",
         ValueReader{{}, {}, FromTo(kLocalNodeCounts)}},

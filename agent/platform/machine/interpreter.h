@@ -45,8 +45,8 @@ inline constexpr char kCallerPython[] = "MUSTER_CALLER_PYTHON";
 // Returns --python, else PYTHON_EXEC, else kCallerPython, else the first python or python3 on PATH if it lies in
 // the bin of $VIRTUAL_ENV or $CONDA_PREFIX, else the one beside muster if muster was called from a virtual
 // environment or one of conda, else the first on PATH, else the one beside muster. A link to muster belongs to
-// where it lies: pipx and uv install links. The first two are taken without a check (CheckProgram reports errors);
-// of the others only executable files count.
+// where it lies: pipx and uv install links. The first three are taken without a check (CheckProgram reports
+// errors); of the others only executable files count.
 Interpreter ChooseInterpreter(const Environment& environment, const InterpreterOptions& options,
                               const FileProbe& probe);
 
