@@ -110,7 +110,7 @@ PlanLines PlanOutput(const PlanInput& in, v1::NodeConfig* config, host::LaunchPl
            : platform.stderr_means_error ? platform.label
                                          : kDefault);
   plan.AddGiven("log-dir", s.log_dir);
-  if (s.log_dir && !s.redirects && !s.tee && output.log_dir != "/dev/null")
+  if (s.log_dir && !s.redirects && !s.tee && output.log_dir != host::kNoFiles)
     plan.notes.emplace_back(
         "--log-dir without -r or -t writes no output to files; for stdout and stderr add -t 3");
   plan.AddGiven("redirects", s.redirects);

@@ -75,8 +75,7 @@ def coloured(line):
         text = f'<tspan class="muster">{text}</tspan>'
     if not prefix:
         return text
-    end = text.index("]") + 1
-    start = text.index("[")
+    start, end = text.index("["), text.index("]") + 1
     return f'{text[:start]}<tspan fill="{NODES[prefix[1]]}">{text[start:end]}</tspan>{text[end:]}'
 
 

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "agent/host/core/report.h"
@@ -19,10 +20,12 @@ inline bool Has(Streams set, Streams one) {
   return (static_cast<unsigned>(set) & static_cast<unsigned>(one)) != 0;
 }
 
+// As log_dir: no folders, no files, error files included.
+inline constexpr std::string_view kNoFiles = "/dev/null";
+
 struct OutputPlan {
   // --log-dir. The folders are <log_dir>/<folder_name>_<random>/attempt_<restart count>/<local rank>, the files in
   // them stdout.log, stderr.log and error.json. Empty: the folder for temporary files, if files are needed.
-  // "/dev/null": no files, error files included.
   std::string log_dir;
   std::string folder_name;  // the run's name, of several nodes with that of the node
   // By local rank, one for each slot; or empty: none.

@@ -15,8 +15,7 @@
 
 namespace muster::host {
 
-inline constexpr std::string_view kNoFiles = "/dev/null";  // this --log-dir means: no folders, no files
-inline constexpr size_t kMaxRunIdInPath = 200;             // bytes of a run id in a file's name
+inline constexpr size_t kMaxRunIdInPath = 200;  // bytes of a run id in a file's name
 
 // Turns a run id into one part of a path: no slashes, no control characters, no leading dot, at most
 // kMaxRunIdInPath bytes, never empty. Pure.
