@@ -38,6 +38,7 @@ SHAPES = ((1, 2), (1, 8), (2, 4))  # nodes, workers of each
 OWN_STORES = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
 TORCHRUN, TORCHRUN_OWN_STORES, MUSTER, PRELOADED = LAUNCHERS = (
     "torchrun", "torchrun, own stores", "muster", "muster --preload")
+LEARNED = "muster --preload auto"
 
 
 def commands(launcher, nodes, workers, program):
@@ -51,21 +52,22 @@ def commands(launcher, nodes, workers, program):
                  "--rdzv-id", "bench", "--local-addr", "127.0.0.1", *program] for _ in range(nodes)]
     common = [str(BINARY), "run", "--nproc-per-node", str(workers), "--max-restarts", str(KILLS), "--restart-delay", "0",
               "--python", str(PYTHON)]
-    if launcher == PRELOADED:
-        common += ["--preload", "torch,torch.distributed"]
+    if launcher in (PRELOADED, LEARNED):
+        common += ["--preload", "auto" if launcher == LEARNED else "torch,torch.distributed"]
     if nodes > 1:
         common += ["--nnodes", str(nodes), "--master-addr", "127.0.0.1", "--master-port", str(port), "--rdzv-id", "bench"]
     return [[*common, *(["--node-rank", str(node)] if nodes > 1 else []), *program] for node in range(nodes)]
 
 
 class Job:
-    def __init__(self, launcher, nodes, workers):
+    """program: what the workers run; they get the paths of their log and of their gate. variables: added for it."""
+    def __init__(self, launcher, nodes, workers, program=(str(WORKER),), variables=None):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="muster-bench-"))
         self.log, self.gate, self.world = self.folder / "log", self.folder / "gate", nodes * workers
-        program = [str(WORKER), str(self.log), str(self.gate)]
+        program = [*program, str(self.log), str(self.gate)]
         self.began = bench.now_ns()
         self.processes = []
-        environment = {**os.environ, **(OWN_STORES if launcher == TORCHRUN_OWN_STORES else {})}
+        environment = {**os.environ, **(variables or {}), **(OWN_STORES if launcher == TORCHRUN_OWN_STORES else {})}
         for node, command in enumerate(commands(launcher, nodes, workers, program)):
             with open(self.folder / f"out{node}", "wb") as out:
                 self.processes.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
@@ -107,10 +109,10 @@ class Job:
         return re.sub(r"^\[rank\d+\]:?\s*", "", wanted[-1])[:160]
 
 
-def restarts(launcher, nodes, workers):
-    """Nanoseconds of each restart that succeeded, and why the job's first that did not failed."""
+def restarts(launcher, nodes, workers, **settings):
+    """Nanoseconds of each restart that succeeded, and why the job's first that did not failed. settings: of Job."""
     samples = []
-    with Job(launcher, nodes, workers) as job:
+    with Job(launcher, nodes, workers, **settings) as job:
         reached = job.round(0)
         if reached is None:
             return samples, "its first round: " + job.why()
@@ -133,9 +135,9 @@ def cost_of(pid):
     return ticks * 1000 / os.sysconf("SC_CLK_TCK"), int(memory.group(1)) / 1024
 
 
-def cold_start(launcher, workers):
-    """Of a start: milliseconds to the last first all_reduce, processor time in ms, memory in MiB."""
-    with Job(launcher, 1, workers) as job:
+def cold_start(launcher, workers, **settings):
+    """Of a start: milliseconds to the last first all_reduce, processor time in ms, memory in MiB. settings: of Job."""
+    with Job(launcher, 1, workers, **settings) as job:
         reached = job.round(0)
         if reached is None:
             raise SystemExit(f"{launcher}: {job.why()}")
