@@ -18,6 +18,8 @@ import processes  # noqa: E402
 BINARY = pathlib.Path(os.environ.get("MUSTER_BINARY", ROOT / "build/release/bin/muster")).resolve()
 WAIT_TIMEOUT_S = 240.0  # only a hang reaches it
 POLL_S = 0.02
+# What is said of a hang. That a round which is not warm yet is silent is said, too, and accuses nobody.
+ACCUSED = r"sign of life for \S+ \(--hang-timeout\)(?!, but this round is not warm yet)"
 WORKER_LINE = re.compile(r"worker rank=(\d+) world=(\d+) node=(\d+) restart=(\d+) pid=(\d+)")
 
 

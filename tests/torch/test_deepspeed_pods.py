@@ -89,7 +89,8 @@ class DeepspeedPodsTest(unittest.TestCase):
         for place, output in enumerate(outputs):
             self.assertIn(f"node {place} of 2 (from the command line), primary {self.hostname(0)}.{self.name}.", output)
             # --local_rank first, as DeepSpeed's own launcher passes it; then what follows finetune.py.
-            self.assertEqual(2, output.count("arguments --local_rank=0 --model mistralai/Mistral-7B-v0.1 "), told)
+            # Rank 0 may be ended for rank 1's failure before it has said so the first time.
+            self.assertIn(output.count("arguments --local_rank=0 --model mistralai/Mistral-7B-v0.1 "), (1, 2), told)
             self.assertRegex(output, rf"result rank={place} world=2 ")
         self.assertIn("rank 1 on", told)
         self.assertIn("restart 1 of 3", told)

@@ -36,7 +36,7 @@ class Hanging:
             job = self.job("none")
             job.start_all()
             self.assertEqual(job.exit_codes(), {0: 0, 1: 0}, job.output())
-            self.assertFalse(job.find("--hang-timeout"), job.output())
+            self.assertFalse(job.find(cluster.ACCUSED), job.output())
             self.undisturbed[self.backend] = self.loss(job)
         return self.undisturbed[self.backend]
 
