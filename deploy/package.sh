@@ -54,7 +54,6 @@ fetch_sysroot() {
   : >"$SYSROOT/complete"
 }
 
-export CCACHE_DIR=${CCACHE_DIR:-$PWD/.cache/ccache}
 bash deploy/setup.sh
 [ "$preset" = release ] || fetch_sysroot
 mkdir -p build

@@ -35,7 +35,6 @@ else
 fi
 
 say "2. Building muster"
-export CCACHE_DIR=${CCACHE_DIR:-$PWD/.cache/ccache}
 mkdir -p build
 cmake --preset release >build/configure.log 2>&1 || { cat build/configure.log; exit 1; }
 [ -x build/release/bin/muster ] ||

@@ -51,8 +51,8 @@ readonly SHORT_TORCH=(test_all_reduce test_tqdm StandardLibraryTest test_a_kille
 readonly SHORT_CONTAINER=(Killed.test_a_killed_worker Moved.test_the_primary)
 jobs=$(nproc)
 readonly jobs
-# One cache for all checkouts of this user: what one of them has compiled, the next one need not.
-export CCACHE_DIR=${CCACHE_DIR:-${XDG_CACHE_HOME:-${HOME:-$PWD}/.cache}/ccache} CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+# ccache's own folder serves all checkouts of this user: what one of them has compiled, the next one need not.
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 export CTEST_OUTPUT_ON_FAILURE=1 PYTHONDONTWRITEBYTECODE=1
 
 failures=()

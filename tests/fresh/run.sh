@@ -7,7 +7,7 @@
 #   bash tests/fresh/run.sh STAGE...  these stages of it
 #
 # Root only: it installs debootstrap where that is missing, and lets the tests make network namespaces. Reaches Debian's
-# and Python's packages as this machine does, and takes the compiler's cache of this tree unless all is to be built.
+# and Python's packages as this machine does, and takes this user's cache of the compiler unless all is to be built.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -75,12 +75,13 @@ package_folders() {
 # inside COMMAND...: in namespaces of its own, all of which, mounts and processes, go with it. The root is a mount of its
 # own: iproute2 binds namespaces below /run there.
 inside() {
-  local cache=$ROOT$TREE/.cache/ccache folder
+  local folder
   local -a binds=()
   while read -r folder; do binds+=("$folder"); done < <(package_folders)
   if [ "$share_cache" = yes ]; then
-    mkdir -p "$TREE/.cache/ccache" "$cache"
-    binds+=("${CCACHE_DIR:-$TREE/.cache/ccache}:$TREE/.cache/ccache")
+    local cache=${CCACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/ccache}
+    mkdir -p "$cache"
+    binds+=("$cache:/root/.cache/ccache")
   fi
   env ROOT="$ROOT" TREE="$TREE" unshare --mount --uts --ipc --pid --fork --kill-child bash -c '
     set -euo pipefail
