@@ -182,7 +182,7 @@ void Directives::FillWait(BootTime now, const Job& job, const Host& host, v1::Wa
   if (!host.IsTrainer()) return wait->set_reason("this node does not train; it exits when the job ends");
   const Host* const holder = host.status.has_place() ? job.hosts.HolderOf(host.status.place()) : nullptr;
   if (holder != nullptr && holder != &host) {
-    wait->set_reason(WhyPlaceIsTaken(now, job, host, *holder));
+    wait->set_reason(WhyPlaceIsTaken(now, Beat(job), job, host, *holder));
     SetHolder(*holder, host, wait);
   }
   if (host.status.has_cannot_start() && !job.gathering.first_round) {

@@ -235,10 +235,13 @@ std::string DescribeStart(const Job& job, const std::string& why) {
                       ToString(round.master()), " (", why, ")");
 }
 
-std::string WhyPlaceIsTaken(BootTime now, const Job& job, const Host& host, const Host& holder) {
+std::string WhyPlaceIsTaken(BootTime now, absl::Duration beat, const Job& job, const Host& host,
+                            const Host& holder) {
   const bool is_alive = job.hosts.RivalOf(host) != nullptr;
   const std::string& where = holder.status.hostname();
-  const bool is_open = holder.IsAttached() && now < host.attached_at + kRivalAfter + kMinBeat;
+  // Two beats: one may be delayed.
+  const BootTime silent_since = std::max(holder.silence_measured_from, host.attached_at + kRivalAfter);
+  const bool is_open = holder.IsAttached() && now < silent_since + 2 * beat;
   if (!is_alive && is_open) {
     return absl::StrCat("another process on ", where, " has already joined as node ", host.status.place(),
                         "; finding out whether it is still alive");

@@ -41,7 +41,9 @@ std::string WhyItCannotStart(const Job& job, const v1::AgentStatus& status);
 
 // A round's beginning, and the order for a node that has no part in it.
 std::string DescribeStart(const Job& job, const std::string& why);
-std::string WhyPlaceIsTaken(BootTime now, const Job& job, const Host& host, const Host& holder);
+// beat: between two statuses of an agent.
+std::string WhyPlaceIsTaken(BootTime now, absl::Duration beat, const Job& job, const Host& host,
+                            const Host& holder);
 std::string WhyExcluded(const Job& job);
 std::string WhyHeldBack(BootTime now, const Job& job, const Host& host);
 

@@ -48,6 +48,19 @@ TEST(CoordinatorRivals, ASilentHolderIsNoRival) {
                                                          "(--lease) is surely over"));
 }
 
+TEST(CoordinatorRivals, AHolderIsNotCalledSilentBeforeItsNextBeat) {
+  CoordinatorOptions options = Fixed(3);
+  options.beat = absl::Milliseconds(1500);
+  Cluster c(options);
+  ClaimPlaceOneTwice(&c);
+  c.Pass(kRivalAfter + 2 * options.beat - kTick, {"a", "again"});
+  EXPECT_THAT(
+      c.Told("again").wait().reason(),
+      HasSubstr("another process on b has already joined as node 1; finding out whether it is still alive"));
+  c.Pass(absl::Seconds(1), {"a", "again"});
+  EXPECT_THAT(c.Told("again").wait().reason(), HasSubstr("does not answer any more"));
+}
+
 TEST(CoordinatorRivals, TwoOfOneMachineAreToldApartFromTwoMachines) {
   Cluster c(Fixed(3));
   ClaimPlaceOneTwice(&c);
