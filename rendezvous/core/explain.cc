@@ -42,6 +42,24 @@ std::string PlacesClaimedTwice(const Job& job) {
   return absl::StrCat(JoinAtMost(claims, kMaxUnusableNamed), "; give each node its own --node-rank");
 }
 
+// A primary learns the address at which other nodes reach it from the first member's connection.
+bool LacksOnlyItsAddress(const Host& host) {
+  const v1::AgentStatus& s = host.status;
+  const bool prepared = s.phase() == v1::PHASE_READY && s.preparing().empty() && !s.has_cannot_start();
+  return host.IsAttached() && s.at_primary() && prepared && s.offer().host().empty() && s.offer().port() != 0;
+}
+
+// The primary that counts as ready, since it only waits for others as they do; nullptr: none. Where it would
+// complete a round its address is what is missing, so it does not count.
+const Host* PrimaryThatWaits(const Job& job, int ready) {
+  const Host* const own = ready + 1 < job.options.min_nodes ? job.OwnHost() : nullptr;
+  return own != nullptr && LacksOnlyItsAddress(*own) && job.hosts.HoldsPlace(*own) ? own : nullptr;
+}
+
+int CountWithPrimary(const Job& job, int ready) {
+  return ready + (PrimaryThatWaits(job, ready) != nullptr ? 1 : 0);
+}
+
 // Empty: not known, or WhoIsNotReady reports it.
 std::string WhyNotReady(const Host& host) {
   if (host.IsUnusable()) return "";
@@ -50,12 +68,9 @@ std::string WhyNotReady(const Host& host) {
   if (!host.IsIdle())
     return host.status.phase() == v1::PHASE_STOPPING ? "stopping its workers" : "its workers run";
   if (!host.status.preparing().empty()) return "";
-  if (host.status.phase() == v1::PHASE_READY && host.status.offer().host().empty()) {
-    // A primary learns the address at which other nodes reach it from the first member's connection.
-    return host.status.at_primary() ? "ready once another node has joined"
-                                    : "no port reserved for its workers, see its log";
-  }
-  return "";
+  if (LacksOnlyItsAddress(host)) return "ready once another node has joined";
+  const bool without_port = host.status.phase() == v1::PHASE_READY && host.status.offer().host().empty();
+  return without_port ? "no port reserved for its workers, see its log" : "";
 }
 
 bool Prepares(const v1::AgentStatus& status) {
@@ -84,11 +99,13 @@ struct Present {
 
 Present WhoIsPresent(const Job& job) {
   Present present;
-  for (const Candidate& c : ReadyCandidates(job)) {
+  const std::vector<Candidate> ready = ReadyCandidates(job);
+  for (const Candidate& c : ready) {
     present.Add(c.place >= 0 ? std::optional<int>(c.place) : std::nullopt);
   }
+  const Host* const primary = PrimaryThatWaits(job, static_cast<int>(ready.size()));
   for (const auto& [id, host] : job.hosts) {
-    if (!IsThereButNotReady(host) || !job.hosts.HoldsPlace(host)) continue;
+    if (&host != primary && (!IsThereButNotReady(host) || !job.hosts.HoldsPlace(host))) continue;
     present.Add(host.status.has_place() ? std::optional<int>(host.status.place()) : std::nullopt);
   }
   return present;
@@ -109,8 +126,11 @@ std::string WhyWaiting(const Job& job) { return absl::StrCat(job.why, job.refusa
 // The limit comes before the nodes, whose list may be long.
 std::string HowManyAreReady(const Job& job, int ready, const std::string& limit) {
   const int all = job.options.max_nodes;
-  std::string result = absl::StrCat(std::min(ready, all), " of ", all, all == 1 ? " node ready" : " nodes ready");
-  for (const std::string& more : {limit, WhoIsNotReady(job), PlacesClaimedTwice(job)}) {
+  std::string result = absl::StrCat(std::min(CountWithPrimary(job, ready), all), " of ", all,
+                                    all == 1 ? " node ready" : " nodes ready");
+  const char* const ends = "ends once the other nodes are here, or soon without them";
+  for (const std::string& more :
+       {job.CountCannotStart() > 0 ? ends : limit, WhoIsNotReady(job), PlacesClaimedTwice(job)}) {
     if (!more.empty()) absl::StrAppend(&result, "; ", more);
   }
   return result;
@@ -143,12 +163,12 @@ std::string TooFewNodes(BootTime now, const Job& job, int ready) {
   const std::vector<std::string> absent = AbsentPlaces(job);
   const std::string not_ready = WhoIsNotReady(job);
   const std::string claimed_twice = PlacesClaimedTwice(job);
-  return absl::StrCat("too few nodes: ", ready, " of ", job.options.min_nodes, " ready within ",
-                      absl::FormatDuration(absl::Trunc(now - job.gathering.since, absl::Seconds(1))),
-                      job.gathering.first_round ? " (--join-timeout)" : " (--rejoin-timeout)",
-                      absent.empty() ? "" : "; missing: ", JoinAtMost(absent, kMaxAbsentNamed),
-                      not_ready.empty() ? "" : "; ", not_ready, claimed_twice.empty() ? "" : "; ", claimed_twice,
-                      job.refusals.Describe());
+  return absl::StrCat(
+      "too few nodes: ", CountWithPrimary(job, ready), " of ", job.options.min_nodes, " ready within ",
+      absl::FormatDuration(absl::Trunc(now - job.gathering.since, absl::Seconds(1))),
+      job.gathering.first_round ? " (--join-timeout)" : " (--rejoin-timeout)",
+      absent.empty() ? "" : "; missing: ", JoinAtMost(absent, kMaxAbsentNamed), not_ready.empty() ? "" : "; ",
+      not_ready, claimed_twice.empty() ? "" : "; ", claimed_twice, job.refusals.Describe());
 }
 
 std::string WhoIsNotReady(const Job& job) {

@@ -101,10 +101,8 @@ v1::AgentStatus MakeStatus(const NodeRecord& node, const HostWatch& watch, const
   if (host.offer_port() != 0) {
     std::string address = config.local_addr().empty() ? local_address : config.local_addr();
     if (address.empty() && (config.single_node() || config.loopback_only())) address = "127.0.0.1";
-    if (!address.empty()) {
-      status.mutable_offer()->set_host(address);
-      status.mutable_offer()->set_port(host.offer_port());
-    }
+    status.mutable_offer()->set_host(address);
+    status.mutable_offer()->set_port(host.offer_port());
   }
   if (stored.has_verdict()) *status.mutable_verdict() = stored.verdict();
   status.set_predecessor_dead(dead_predecessor);

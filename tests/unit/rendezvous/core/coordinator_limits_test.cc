@@ -1,4 +1,5 @@
 // Each time limit of the coordinator to the tick, and what it says when the limit is over.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -9,6 +10,8 @@
 
 namespace muster::rendezvous {
 namespace {
+
+using ::testing::HasSubstr;
 
 // Nodes a and b run round 1 of a job of one or two nodes.
 class LimitsTest : public ::testing::Test {
@@ -539,15 +542,40 @@ TEST(AbsentNodes, AreNamedWithTheReason) {
   EXPECT_EQ(Absent(false, unusable), Names{"1 more node"});
 }
 
-TEST(AbsentNodes, APrimaryWithoutAnAddressAwaitsAnotherNode) {
-  Cluster c(Fixed(2));
+// A primary that nobody has connected to: it has a port, but does not know its own address.
+std::string WaitingOfPrimary(const CoordinatorOptions& options, bool has_port, absl::Duration wait) {
+  Cluster c(options);
   c.At("a").status.set_at_primary(true);
+  c.At("a").status.set_preparing("its setup runs");
   c.Join("a", 0);
-  c.At("a").status.clear_offer();
+  c.At("a").status.clear_preparing();
+  if (has_port) c.At("a").status.mutable_offer()->set_port(5000);
   c.Say("a");
-  c.Pass(absl::Milliseconds(200), {});
-  c.Say("a");
-  EXPECT_EQ(c.Told("a").wait().absent(0), "node 0 (a: ready once another node has joined)");
+  c.Pass(wait, {"a"});
+  return c.core().verdict() ? c.core().verdict()->reason() : c.core().Waiting();
+}
+
+TEST(AbsentNodes, APrimaryWithoutAnAddressCountsAsReady) {
+  const auto says = [](const CoordinatorOptions& options, bool has_port) {
+    return WaitingOfPrimary(options, has_port, absl::Milliseconds(200));
+  };
+  const std::string end = "; gives up after 10m (--join-timeout)";
+  EXPECT_EQ(says(Fixed(2), true), "1 of 2 nodes ready" + end + "; missing: node 1");
+  EXPECT_EQ(says(Fixed(2), false), "0 of 2 nodes ready" + end +
+                                       "; missing: node 0 (a: no port reserved for its workers, see its log), "
+                                       "node 1");
+  EXPECT_EQ(says(Fixed(1), true),
+            "0 of 1 node ready" + end + "; missing: node 0 (a: ready once another node has joined)")
+      << "its address alone is missing";
+}
+
+TEST(AbsentNodes, TooFewAreNeverAsManyAsAreNeeded) {
+  for (CoordinatorOptions options : {Fixed(1), Fixed(2), Elastic(1, 2)}) {
+    options.join_timeout = absl::Seconds(15);
+    const std::string why = WaitingOfPrimary(options, true, absl::Seconds(20));
+    const int ready = options.min_nodes - 1;
+    EXPECT_THAT(why, HasSubstr(absl::StrCat("too few nodes: ", ready, " of ", options.min_nodes, " ready")));
+  }
 }
 
 TEST(AbsentNodes, UnfitNodesAreNamedUpToALimit) {

@@ -101,6 +101,8 @@ TEST(Coordinator, AStartErrorIsNoVerdictWhileARoundMayRun) {
   c.Join("b", 1);
   EXPECT_EQ(c.state(), State::kRecovering);
   EXPECT_FALSE(c.Told("b").has_verdict());
+  EXPECT_EQ(c.Told("b").wait().reason(),
+            "0 of 2 nodes ready; ends once the other nodes are here, or soon without them; b cannot start: ");
   c.Pass(absl::Seconds(22), {"b"});
   EXPECT_EQ(c.Told("b").release().exit_code(), 127) << "a lease has passed, so nothing runs";
 }
