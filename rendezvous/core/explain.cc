@@ -137,8 +137,9 @@ std::string HowManyAreReady(const Job& job, int ready, const std::string& limit)
 }
 
 // If nodes are missing they are the reason, because they delay the round for longer than the wait after a start.
-std::string WhyNoRoundYet(const Job& job, int ready, absl::Duration wait) {
-  if (ready < job.options.min_nodes) return HowManyAreReady(job, ready, HowGatheringEnds(job, ready, {}, wait));
+std::string WhyNoRoundYet(const Job& job, int ready, const Arriving& arriving, absl::Duration wait) {
+  if (ready < job.options.min_nodes)
+    return HowManyAreReady(job, ready, HowGatheringEnds(job, ready, arriving, wait));
   if (!job.options.leased()) return "the coordinator has just started";
   return absl::StrCat("the coordinator has just started; allowing up to ", absl::FormatDuration(wait),
                       wait == job.options.lease ? " (--lease)" : " (--lease, --shutdown-timeout)",
@@ -181,7 +182,7 @@ std::string WhoIsNotReady(const Job& job) {
     const std::string why =
         s.has_cannot_start()
             ? absl::StrCat(s.hostname(), " cannot start: ", Foreign(s.cannot_start().error_text()))
-        : Prepares(s) ? absl::StrCat(s.hostname(), ": ", s.preparing())
+        : Prepares(s) ? absl::StrCat(NodeName(job, host), ": ", s.preparing())
                       : WhyUnusable(s);
     absl::StrAppend(&text, text.empty() ? "" : "; ", why);
   }
@@ -232,7 +233,7 @@ std::string DescribeRivalry(const Job& job, const Hosts::Rivalry& rivalry) {
                       " both claim ", PlaceName(job, rivalry.other->status.place()));
 }
 
-std::string WhereCancelled(const Job& job, const Host& host) {
+std::string NodeName(const Job& job, const Host& host) {
   if (job.WasMember(host)) return host.Name();
   const v1::AgentStatus& s = host.status;
   return s.has_place() ? absl::StrCat("node ", s.place(), " (", s.hostname(), ")") : s.hostname();

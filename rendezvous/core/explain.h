@@ -13,6 +13,7 @@
 
 namespace muster::rendezvous {
 
+struct Arriving;
 struct Job;
 
 // Why nodes wait.
@@ -21,7 +22,7 @@ std::string WhyWaiting(const Job& job);  // without them
 // limit: how the wait ends, "gives up after 10m (--join-timeout)"; empty: it ends now.
 std::string HowManyAreReady(const Job& job, int ready, const std::string& limit = "");
 // While recovering, with no round known; wait: for workers of an earlier coordinator, since the start.
-std::string WhyNoRoundYet(const Job& job, int ready, absl::Duration wait);
+std::string WhyNoRoundYet(const Job& job, int ready, const Arriving& arriving, absl::Duration wait);
 // While a round is recovered; patience: how long its members may stay away.
 std::string WhyRecovering(const Job& job, absl::Duration patience);
 std::string WhyPaused(const Job& job);  // the restart delay
@@ -36,7 +37,7 @@ std::vector<std::string> AbsentPlaces(const Job& job);
 std::string PlaceName(const Job& job, int place, const std::string& detail = "");
 std::string DescribeRivalry(const Job& job, const Hosts::Rivalry& rivalry);
 // "node 2 (worker-2)"; the hostname alone if the node has neither rank nor place.
-std::string WhereCancelled(const Job& job, const Host& host);
+std::string NodeName(const Job& job, const Host& host);
 std::string WhyItCannotStart(const Job& job, const v1::AgentStatus& status);
 
 // A round's beginning, and the order for a node that has no part in it.

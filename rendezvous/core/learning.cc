@@ -215,7 +215,7 @@ Host& Learn(BootTime now, StreamId stream, const v1::AgentStatus& status, Job* j
   job->hosts.Claim(host);
   job->primary_leaves |= status.at_primary() && (host.IsLeaving() || host.IsGone());
   LearnRounds(now, host, job, out);
-  if (status.cancelled() && job->cancelled_on.empty()) job->cancelled_on = WhereCancelled(*job, host);
+  if (status.cancelled() && job->cancelled_on.empty()) job->cancelled_on = NodeName(*job, host);
   LearnFarewell(host, job);
   LearnLoss(now, heard_before, host, *job);
   LearnFailure(now, host, job);

@@ -122,11 +122,13 @@ std::string HowGatheringEnds(const Job& job, int ready, const Arriving& arriving
   const absl::Duration limit = LimitOf(job);
   const char* const option = job.gathering.first_round ? "--join-timeout" : "--rejoin-timeout";
   const int size = RoundSize(job, ready);
-  if (size < options.min_nodes && limit < least) {
-    const absl::Duration seconds = absl::Trunc(least, absl::Seconds(1));
-    return after("gives up", seconds, absl::StrCat(option, ", at least the lease").c_str());
+  if (size < options.min_nodes) {
+    const bool by_lease = limit < least;
+    const std::string by = absl::StrCat(option, by_lease ? ", at least the lease" : "");
+    const absl::Duration until = by_lease ? absl::Trunc(least, absl::Seconds(1)) : limit;
+    return absl::StrCat(after("gives up", until, by.c_str()),
+                        PreparingMaySuffice(job, ready, arriving) ? ", later if nodes still prepare" : "");
   }
-  if (size < options.min_nodes) return after("gives up", limit, option);
   const std::string starts = absl::StrCat("starts with ", size, size == 1 ? " node" : " nodes");
   const bool last_call = !options.fixed_size() && EnoughCameAt(job, arriving) < job.gathering.since + limit;
   return last_call ? after(starts, options.last_call, "--last-call-timeout") : after(starts, limit, option);

@@ -30,7 +30,7 @@ void NoteRecovering(const Glance& glance, Job* job) {
   const bool longer = end > job->succession.members_known_until();
   const absl::Duration wait =
       longer ? absl::Ceil(end - job->succession.epoch_start(), absl::Seconds(1)) : job->options.lease;
-  job->why = WhyNoRoundYet(*job, static_cast<int>(glance.ready_nodes().size()), wait);
+  job->why = WhyNoRoundYet(*job, static_cast<int>(glance.ready_nodes().size()), glance.arriving(), wait);
 }
 
 void NoteGathering(const Glance& glance, Job* job) {

@@ -331,8 +331,9 @@ TEST(Coordinator, ANodeInPreflightKeepsItsRank) {
   c.Apply("a");
   c.Pass(options.reconnect_grace + absl::Seconds(1), {"a", "b", "spare"});
   EXPECT_TRUE(c.Told("spare").has_wait());
-  EXPECT_EQ(c.Told("a").wait().reason(),
-            "2 of 2 nodes ready; starts with 2 nodes after 30m (--rejoin-timeout); b: its preflight runs");
+  EXPECT_EQ(
+      c.Told("a").wait().reason(),
+      "2 of 2 nodes ready; starts with 2 nodes after 30m (--rejoin-timeout); node 1 (b): its preflight runs");
   b.clear_preparing();
   *b.mutable_offer() = offer;
   c.Apply("b");

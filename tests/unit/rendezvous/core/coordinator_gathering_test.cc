@@ -127,10 +127,16 @@ class PreparingNodesTest : public ::testing::Test {
 };
 
 TEST_F(PreparingNodesTest, ASetupThatTakesLongerThanTheJoinTimeoutIsAwaited) {
+  const std::string setup = "; node 1 (b): its setup runs";
+  for (const State state : {State::kRecovering, State::kGathering}) {
+    cluster_.Pass(absl::Seconds(state == State::kRecovering ? 1 : 20), {"a", "b"});
+    EXPECT_EQ(cluster_.state(), state);
+    EXPECT_EQ(cluster_.Told("a").wait().reason(),
+              "1 of 2 nodes ready; gives up after 30s (--join-timeout), later if nodes still prepare" + setup);
+  }
   cluster_.Pass(absl::Minutes(5), {"a", "b"});
   EXPECT_EQ(cluster_.state(), State::kGathering);
-  EXPECT_EQ(cluster_.Told("a").wait().reason(),
-            "1 of 2 nodes ready; waits for nodes that prepare; b: its setup runs");
+  EXPECT_EQ(cluster_.Told("a").wait().reason(), "1 of 2 nodes ready; waits for nodes that prepare" + setup);
   EndSetup();
   EXPECT_EQ(cluster_.state(), State::kRunning);
 }
@@ -145,7 +151,7 @@ TEST_F(PreparingNodesTest, ASetupThatFailsIsNot) {
 
 TEST_F(PreparingNodesTest, IsNamedWithWhatItDoesAndIsNotMissing) {
   cluster_.Pass(absl::Seconds(1), {"a", "b"});
-  EXPECT_THAT(cluster_.core().Waiting(), ::testing::HasSubstr("; b: its setup runs"));
+  EXPECT_THAT(cluster_.core().Waiting(), ::testing::HasSubstr("; node 1 (b): its setup runs"));
   EXPECT_THAT(cluster_.core().Waiting(), ::testing::Not(::testing::HasSubstr("missing")));
 }
 

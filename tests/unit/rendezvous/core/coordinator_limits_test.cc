@@ -117,8 +117,9 @@ TEST(WaitLimits, AMemberThatPreparesHasTheRejoinTimeout) {
   for (const char* name : {"b", "a"}) c.Apply(name);
   c.Pass(absl::Seconds(5), {"a", "b"});
   ASSERT_EQ(c.state(), State::kGathering);
-  EXPECT_EQ(c.Told("a").wait().reason(),
-            "1 of 2 nodes ready; starts with 1 node after 1m30s (--rejoin-timeout); b: its preflight runs");
+  EXPECT_EQ(
+      c.Told("a").wait().reason(),
+      "1 of 2 nodes ready; starts with 1 node after 1m30s (--rejoin-timeout); node 1 (b): its preflight runs");
 }
 
 TEST(CoordinatorLimits, WithoutAnyNodeTheJobEndsAtTheJoinTimeout) {
@@ -603,9 +604,10 @@ TEST(AbsentNodes, ExactlyAsManyAsTheLimitAreAllNamed) {
     c.Join(name, i);
   }
   c.Pass(absl::Seconds(1), {"a"});
-  EXPECT_EQ(c.Told("a").wait().reason(),
-            "1 of 6 nodes ready; gives up after 10m (--join-timeout); n1: its preflight runs; n2: its preflight "
-            "runs; n3: its preflight runs");
+  EXPECT_EQ(
+      c.Told("a").wait().reason(),
+      "1 of 6 nodes ready; gives up after 10m (--join-timeout); node 1 (n1): its preflight runs; node 2 (n2): "
+      "its preflight runs; node 3 (n3): its preflight runs");
 }
 
 // ---- the cost of waiting

@@ -567,6 +567,15 @@ TEST_F(JoiningTest, NoAgentGivesUpJoiningWithinALease) {
             "gave up after 10s (--join-timeout, at least the lease): no answer from the primary at primary:2222");
 }
 
+TEST_F(JoiningTest, ANodeThatCannotStartSaysHowItsWaitEnds) {
+  BeginWith([](v1::HostStatus* first) { first->mutable_config()->mutable_cannot_start()->set_exit_code(127); });
+  Pass(absl::Seconds(1) + kTick);
+  EXPECT_NE(
+      Took<Note>().back().text.find("gives up after 10m (--join-timeout); this node cannot start its program: "
+                                    "a job that has not begun ends once that answers"),
+      std::string::npos);
+}
+
 // Its coordinator lives in the agent: there is no primary to wait for, and no address.
 TEST_F(JoiningTest, AJobOfOneNodeNeverWaitsForAPrimary) {
   for (const bool was_in_job : {false, true}) {
