@@ -205,10 +205,10 @@ void Announcements::NameWhatHoldsUpDrain(BootTime now, const Job& job, Effects* 
   }
   if (names.empty()) return;
   Say(Severity::kInfo,
-      absl::StrCat(round, "; waiting for workers to stop or leases to expire on ",
-                   JoinAtMost(names, kMaxAbsentNamed),
-                   Until("SIGKILL follows", kill_at, now, "--shutdown-timeout"),
-                   Until("the last lease ends", leases_end, now, "--lease")),
+      absl::StrCat(
+          round, "; waiting for workers to ", leases_end > now ? "stop or leases to expire on " : "end on ",
+          JoinAtMost(names, kMaxAbsentNamed), Until("SIGKILL follows", kill_at, now, "--shutdown-timeout"),
+          Until("the last lease ends", leases_end, now, "--lease")),
       out);
 }
 

@@ -312,7 +312,7 @@ TEST_F(LimitsTest, WorkersThatAreBeingStoppedHaveTheirGracePeriod) {
   *c_.At("b").status.mutable_applied() = c_.Told("b").id();
   c_.Phase("b", v1::PHASE_STOPPING);
   c_.Pass(kNoticeableWait, {"a"});
-  EXPECT_EQ(c_.Said("leases to expire on node 1 (b); SIGKILL follows in 29s (--shutdown-timeout)"), 1);
+  EXPECT_EQ(c_.Said("waiting for workers to end on node 1 (b); SIGKILL follows in 29s (--shutdown-timeout)"), 1);
   EXPECT_EQ(c_.Said("(--lease)"), 0);
 }
 
@@ -331,7 +331,7 @@ TEST_F(LimitsTest, TheGracePeriodOfALeavingNodeIsItsOwn) {
   c_.Phase("b", v1::PHASE_LEAVING);
   c_.Apply("a");
   c_.Pass(kNoticeableWait, {"a"});
-  EXPECT_EQ(c_.Said("waiting for workers to stop or leases to expire on node 1 (b)"), 1);
+  EXPECT_EQ(c_.Said("waiting for workers to end on node 1 (b)"), 1);
   EXPECT_EQ(c_.Said("--shutdown-timeout"), 0);
 }
 
