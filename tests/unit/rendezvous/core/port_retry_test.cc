@@ -85,12 +85,16 @@ TEST(PortRetry, TheHolderIsNamedWithARemedy) {
             "port 29500 is used by python3 (pid 71); stop it, or pass another --master-port on all nodes");
   EXPECT_TRUE(absl::StrContains(DescribeUsedPort(kForeign, node),
                                 "port 29500 is used by curl (pid 72) for an outgoing connection; stop it"));
-  EXPECT_TRUE(absl::StrContains(DescribeUsedPort(kMuster, node), "(pid 71); if its run is ending"));
+  EXPECT_TRUE(
+      absl::StrContains(DescribeUsedPort(kMuster, node),
+                        "(pid 71); if it is another node of this job, two nodes have --node-rank 0; if its "
+                        "run is ending"));
   EXPECT_TRUE(absl::StrContains(DescribeUsedPort(std::nullopt, node), "which cannot be seen from here"));
   const PortUser alone{.has_served = false, .lease = absl::ZeroDuration(), .port = 29400, .runs_alone = true};
   EXPECT_EQ(DescribeUsedPort(PortHolder{71, "python3", false, true}, alone),
             "port 29400 is used by python3 (pid 71); stop it, or pass another port to --listen here and "
             "--coordinator on all nodes");
+  EXPECT_TRUE(absl::StrContains(DescribeUsedPort(kMuster, alone), "(pid 71); if its run is ending"));
 }
 
 TEST(PortRetry, AMessageAboutAUsedPortNamesPortAndHolder) {
