@@ -35,6 +35,11 @@ bool SoundsLikeAnEcho(const v1::Failure& failure) {
          SaysThatAPeerHasGone(FinalMessage(failure.last_output()));
 }
 
+std::string DescribeEcho(const v1::Failure& failure, int world_size) {
+  if (world_size <= 1 || !SoundsLikeAnEcho(failure)) return "";
+  return "; it lost a connection: another rank's failure may be the cause";
+}
+
 std::string DescribeEnd(const v1::Failure& failure) {
   if (WasNeverStarted(failure)) return "could not be started";
   if (failure.hung())

@@ -23,6 +23,9 @@ inline constexpr absl::Duration kEchoPatience = absl::Seconds(2);
 // so, in the words of sockets, gloo, NCCL and TCPStore, and no signal but SIGABRT ended it.
 bool SoundsLikeAnEcho(const v1::Failure& failure);
 
+// What follows a line about a failure that may be an echo, before its cause is known; else empty.
+std::string DescribeEcho(const v1::Failure& failure, int world_size);
+
 // How the worker ended, after its name: "exited with code 7", "was killed (SIGKILL)".
 std::string DescribeEnd(const v1::Failure& failure);
 

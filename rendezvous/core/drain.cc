@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/wire/failure.h"
 #include "rendezvous/core/explain.h"
 #include "rendezvous/core/job.h"
 
@@ -29,7 +30,9 @@ std::optional<std::string> WhyStopFor(BootTime now, const Job& job, const Host& 
   if (job.LeavesAfterSuccess(host)) return std::nullopt;
   if (host.IsLeaving() || host.IsUnusable()) return HowLost(host);
   if (phase == v1::PHASE_FAILED && job.Claims(host)) {
-    return host.status.has_failure() ? DescribeFailure(host.status.failure()) : absl::StrCat(name, " failed");
+    if (!host.status.has_failure()) return absl::StrCat(name, " failed");
+    const v1::Failure& failure = host.status.failure();
+    return absl::StrCat(DescribeFailure(failure), DescribeEcho(failure, job.greatest.round.world_size()));
   }
   const bool applied = HasAppliedRun(job, host);
   if (applied && (phase == v1::PHASE_READY || phase == v1::PHASE_STOPPING)) {

@@ -206,7 +206,7 @@ void RoundFailures::SetCause(const WorkerEnd& end, BootTime at) {
 void RoundFailures::SayCause(const WorkerEnd& end, const std::string& more, Effects* out) const {
   Say(Severity::kWarning,
       absl::StrCat("worker rank ", cause_->rank(), end.pid > 0 ? absl::StrCat(" (pid ", end.pid, ") ") : " ",
-                   DescribeEnd(*cause_), more),
+                   DescribeEnd(*cause_), more, DescribeEcho(*cause_, round_.world_size())),
       out, {.event = events::kWorkerFailed, .rank = cause_->rank(), .node_rank = round_.node_rank()});
 }
 

@@ -27,6 +27,17 @@ class CauseOfARound : public testing::Test {
   Cluster c_{Strict()};
 };
 
+TEST_F(CauseOfARound, IsProvisionalIfItIsAnEcho) {
+  Start(&c_);
+  c_.At("a").status.mutable_failure()->set_last_output("RuntimeError: Connection closed by peer");
+  c_.Fail("a", 1);
+  const std::string cause = "rank 0 on a exited with code 1";
+  EXPECT_EQ(c_.Said(cause + "; it lost a connection: another rank's failure may be the cause"), 1);
+  EndWith(&c_, {"a", "b", "c"});
+  ASSERT_TRUE(c_.core().verdict());
+  EXPECT_EQ(c_.core().verdict()->reason(), cause);
+}
+
 TEST_F(CauseOfARound, IsAVanishedNodeNotItsPeersFailures) {
   Start(&c_);
   c_.Pass(absl::Milliseconds(200), {});

@@ -95,6 +95,18 @@ TEST_F(RoundFailuresTest, TheFirstFailureIsTheCause) {
   EXPECT_EQ(note.subject.rank, 5);
 }
 
+TEST_F(RoundFailuresTest, AnEchoIsSaidToBeProvisionalWhereThereAreOtherRanks) {
+  for (const int workers : {1, 8}) {
+    v1::Round round = Round();
+    round.set_world_size(workers);
+    failures_ = RoundFailures(round, kStart, {});
+    EXPECT_FALSE(End(0, absl::Seconds(3), Echo(Code(1))));
+    failures_.TakeEchoes(&effects_);
+    const std::string says = workers > 1 ? "; it lost a connection: another rank's failure may be the cause" : "";
+    EXPECT_EQ(AllOf<Note>(effects_).back().text, "worker rank 4 (pid 71) exited with code 1" + says);
+  }
+}
+
 TEST_F(RoundFailuresTest, FurtherFailuresAreListedAfterOurSignal) {
   EXPECT_TRUE(End(0, absl::Seconds(3), Code(7)));
   stopping_since_ = kStart + absl::Seconds(3);
