@@ -10,6 +10,7 @@
 #include "base/console/log.h"
 #include "base/core/status_macros.h"
 #include "base/exit_codes.h"
+#include "base/wire/ids.h"
 
 namespace muster::host {
 namespace {
@@ -92,6 +93,7 @@ NoteSubject Closing::RootCause() const {
   const bool is_judged = end_.verdict && end_.verdict->has_root_cause();
   if (!is_judged && !end_.own_failure) return subject;
   const v1::Failure& cause = is_judged ? end_.verdict->root_cause() : *end_.own_failure;
+  if (!IsSet(cause.round())) return subject;  // it could not start its program, and had no rank
   subject.rank = cause.rank();
   subject.node_rank = cause.node_rank();
   return subject;

@@ -80,15 +80,27 @@ std::string Indented(const std::string& text, const char* indent) {
                              {{"\n", absl::StrCat("\n", indent)}});
 }
 
+// A node that could not start its program had no round, and so no rank.
+bool HasRank(const v1::Failure& failure) { return IsSet(failure.round()); }
+
+std::string NameOf(const v1::Failure& failure) {
+  return absl::StrCat(OneLine(failure.host()),
+                      HasRank(failure) ? absl::StrCat(" (node ", failure.node_rank(), ")") : "");
+}
+
+// "rank 9 (local_rank: 1)"
+std::string RankText(const v1::Failure& failure) {
+  return absl::StrCat(failure.rank(), " (local_rank: ", failure.local_rank(), ")");
+}
+
 std::string Block(int index, const v1::Failure& failure, const absl::TimeZone& zone) {
   const std::string traceback =
       Or(Or(failure.callstack(), Message(failure)), failure.last_output().empty() ? kNoTraceback : kInOutput);
-  std::string block = absl::StrCat("[", index, "]:\n", "  time      : ", TimeText(failure, zone), "\n",
-                                   "  host      : ", OneLine(failure.host()), " (node ", failure.node_rank(),
-                                   ")\n", "  rank      : ", failure.rank(), " (local_rank: ", failure.local_rank(),
-                                   ")\n", "  exitcode  : ", ExitText(failure), "\n",
-                                   "  error_file: ", Or(OneLine(failure.error_file()), kNone), "\n",
-                                   "  traceback : ", Indented(traceback, "  "), "\n");
+  std::string block = absl::StrCat(
+      "[", index, "]:\n", "  time      : ", TimeText(failure, zone), "\n", "  host      : ", NameOf(failure), "\n",
+      "  rank      : ", HasRank(failure) ? RankText(failure) : kNone, "\n", "  exitcode  : ", ExitText(failure),
+      "\n", "  error_file: ", Or(OneLine(failure.error_file()), kNone), "\n",
+      "  traceback : ", Indented(traceback, "  "), "\n");
   const std::string remarks = Remarks(failure);
   if (!remarks.empty()) absl::StrAppend(&block, "  remarks   : ", remarks, "\n");
   // With a recorded traceback the output mostly repeats it.
@@ -109,19 +121,17 @@ std::string LastWords(const v1::Failure& failure) {
   return "";
 }
 
-std::string NameOf(const v1::Failure& failure) {
-  return absl::StrCat(OneLine(failure.host()), " (node ", failure.node_rank(), ")");
-}
-
 double Seconds(absl::Duration time) { return absl::ToDoubleSeconds(absl::Trunc(time, absl::Milliseconds(1))); }
 
 Json TextOrNull(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
 Json FailureObject(const v1::Failure& failure) {
   Json object;
-  object["rank"] = failure.rank();
-  object["local_rank"] = failure.local_rank();
-  object["node_rank"] = failure.node_rank();
+  for (const auto& [name, number] : {std::pair("rank", failure.rank()),
+                                     {"local_rank", failure.local_rank()},
+                                     {"node_rank", failure.node_rank()}}) {
+    object[name] = HasRank(failure) ? Json(number) : Json();
+  }
   object["host"] = failure.host();
   object["pid"] = failure.pid() > 0 ? Json(failure.pid()) : Json();
   object["exitcode"] = SignedExitCode(failure);
@@ -234,7 +244,7 @@ bool PrintsWholeReport(const JobEnd& end, ReportOn report_on) {
   if (report_on == ReportOn::kAll || end.tells_all || !HasFailedWorker(end)) return true;
   const v1::Failure& cause = end.verdict->root_cause();
   // A node that cannot start has no round yet.
-  if (!IsSet(cause.round())) return cause.host() == end.host;
+  if (!HasRank(cause)) return cause.host() == end.host;
   const bool was_member = end.last.has_node_rank() && Same(cause.round(), end.last.id());
   return was_member && cause.node_rank() == end.last.node_rank();
 }
@@ -243,7 +253,7 @@ ReportInBrief BriefReport(const JobEnd& end, const std::string& report_file) {
   if (!HasFailedWorker(end)) return {};
   const v1::Failure& cause = end.verdict->root_cause();
   const std::string words = LastWords(cause);
-  const std::string rank = IsSet(cause.round()) ? absl::StrCat("rank ", cause.rank(), " on ") : "";
+  const std::string rank = HasRank(cause) ? absl::StrCat("rank ", cause.rank(), " on ") : "";
   return {.cause = absl::StrCat("the first failure: ", rank, NameOf(cause), ", exitcode ", ExitText(cause),
                                 words.empty() ? "" : ": ", words),
           .whereabouts = absl::StrCat("the whole report is in the output of ", NameOf(cause), " and of the ",
@@ -300,9 +310,8 @@ std::string TerminationMessage(const JobEnd& end, size_t max_bytes) {
   if (HasFailedWorker(end) || HasOwnFailure(end)) {
     const v1::Failure& cause = HasOwnFailure(end) ? *end.own_failure : end.verdict->root_cause();
     if (HasOwnFailure(end)) absl::StrAppend(&text, "a worker of this node had failed: ");
-    absl::StrAppend(&text, "rank ", cause.rank(), " (local_rank: ", cause.local_rank(), ") on ", cause.host(),
-                    " (node ", cause.node_rank(), "), exitcode ", ExitText(cause), ", ", TimeText(cause, end.zone),
-                    "\n");
+    if (HasRank(cause)) absl::StrAppend(&text, "rank ", RankText(cause), " on ");
+    absl::StrAppend(&text, NameOf(cause), ", exitcode ", ExitText(cause), ", ", TimeText(cause, end.zone), "\n");
     const std::string remarks = Remarks(cause);
     if (!remarks.empty()) absl::StrAppend(&text, remarks, "\n");
     if (!cause.hint().empty()) absl::StrAppend(&text, cause.hint(), "\n");

@@ -11,8 +11,17 @@ namespace {
 
 using nlohmann::json;
 
+v1::RoundId Number(uint64_t number) {
+  v1::RoundId id;
+  id.set_number(number);
+  id.mutable_epoch()->set_number(1);
+  id.mutable_epoch()->set_random(7);
+  return id;
+}
+
 v1::Failure Failed(int rank) {
   v1::Failure failure;
+  *failure.mutable_round() = Number(3);
   failure.set_host("gpu-08");
   failure.set_node_rank(1);
   failure.set_rank(rank);
@@ -70,6 +79,15 @@ TEST(Report, AWorkerWithoutAProcessHasNoPid) {
   const std::string text = FailureReport(end);
   EXPECT_TRUE(Has(text, "exitcode  : 70 (never started)\n")) << text;
   EXPECT_TRUE(json::parse(ReportJson(end, JsonLayout::kIndented))["root_cause"]["pid"].is_null());
+}
+
+TEST(Report, ANodeThatCannotStartHasNoRank) {
+  JobEnd end = End();
+  Cause(&end)->clear_round();
+  EXPECT_TRUE(Has(FailureReport(end), "host      : gpu-08\n  rank      : <N/A>\n")) << FailureReport(end);
+  EXPECT_TRUE(Has(TerminationMessage(end), "\ngpu-08, exitcode 7")) << TerminationMessage(end);
+  for (const char* name : {"rank", "local_rank", "node_rank"})
+    EXPECT_TRUE(json::parse(ReportJson(end))["root_cause"][name].is_null()) << name;
 }
 
 TEST(FailureFile, HasTheCauseWithinItsLimit) {
@@ -399,19 +417,11 @@ TEST(ResultTest, ASidecarReadsWhoseItIsAndTheExitCode) {
 
 // ---- which nodes print it
 
-v1::RoundId Number(uint64_t number) {
-  v1::RoundId id;
-  id.set_number(number);
-  id.mutable_epoch()->set_number(1);
-  id.mutable_epoch()->set_random(7);
-  return id;
-}
-
 // On a node that does not end the job, and that was node `node_rank` of the round that failed.
 JobEnd EndOnNode(int node_rank) {
   JobEnd end = End();
   end.tells_all = false;
-  *end.last.mutable_id() = *Cause(&end)->mutable_round() = Number(3);
+  *end.last.mutable_id() = Number(3);
   end.last.set_node_rank(node_rank);
   return end;
 }
@@ -477,7 +487,7 @@ TEST(BriefReport, PrefersTheMessageOfTheWorkerToItsOutput) {
 TEST(BriefReport, ANodeThatCannotStartHasNoRank) {
   JobEnd end = EndOnNode(2);
   Cause(&end)->clear_round();
-  EXPECT_TRUE(Has(BriefReport(end, "").cause, "the first failure: gpu-08 (node 1), exitcode 7"));
+  EXPECT_TRUE(Has(BriefReport(end, "").cause, "the first failure: gpu-08, exitcode 7"));
 }
 
 TEST(BriefReport, IsEmptyWithoutAFailedWorker) {
