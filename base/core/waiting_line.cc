@@ -15,7 +15,8 @@ constexpr absl::Duration kThenEvery = absl::Minutes(1);
 
 }  // namespace
 
-std::optional<std::string> WaitingLine::Set(BootTime now, std::string what) {
+std::optional<std::string> WaitingLine::Set(BootTime now, std::string what, bool lasts) {
+  lasts_ = lasts;
   if (what == what_) return std::nullopt;
   const bool began = what_.empty();
   what_ = std::move(what);
@@ -39,6 +40,10 @@ std::optional<std::string> WaitingLine::OnTick(BootTime now) {
     return std::nullopt;
   }
   const absl::Duration waited = now - since_;
+  if (lasts_) {
+    next_ = absl::InfiniteFuture();
+    return absl::StrCat("waiting: ", what_);
+  }
   next_ = now + kThenEvery;
   for (const absl::Duration at : kSchedule) {
     if (waited >= at) continue;

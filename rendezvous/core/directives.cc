@@ -176,7 +176,9 @@ void Directives::FillOrder(BootTime now, const Job& job, Host* host, v1::Directi
   }
 }
 
+// Nothing is waited for once the end is decided: the verdict follows.
 void Directives::FillWait(BootTime now, const Job& job, const Host& host, v1::Wait* wait) {
+  if (job.IsOver()) return;
   wait->set_reason(WhyWaiting(job));
   wait->set_gathering(job.state == State::kRecovering || job.state == State::kGathering);
   if (!host.IsTrainer()) return wait->set_reason("this node does not train; it exits when the job ends");

@@ -53,8 +53,6 @@ void Enter(State state, BootTime now, const std::string& why, Job* job, Effects*
         absl::StrCat("round ", job->greatest.number(), " runs with ", count, count == 1 ? " node" : " nodes");
   } else if (state == State::kDraining) {
     job->why = absl::StrCat("round ", job->greatest.number(), " is stopping: ", job->greatest.drain.cause);
-  } else if (state == State::kVerdict) {
-    job->why = "the job has ended; its result is on its way";
   }
   job->state = state;
   job->state_since = now;

@@ -20,7 +20,7 @@ constexpr Micros kRetransmitMax = 300 * kMillisecond;  // after a path is open a
 std::string DescribeOrder(const v1::Directive& d) {
   switch (d.order_case()) {
     case v1::Directive::kWait:
-      return absl::StrCat("WAIT ", d.wait().reason());
+      return absl::StrCat("WAIT", d.wait().reason().empty() ? "" : " ", d.wait().reason());
     case v1::Directive::kRun:
       return absl::StrCat("RUN ", muster::ToString(d.run().id()), " rank ", d.run().node_rank());
     case v1::Directive::kStop:

@@ -75,7 +75,9 @@ std::optional<NodeEnd> GiveUpOnCoordinator(BootTime now, const NodeRecord& node,
                               raised ? ", at least the lease" : "", "): ", why)};
 }
 
+// Empty: the job is over, or the node has its order.
 std::string WhyWaiting(const NodeRecord& node, const v1::Wait& wait) {
+  if (wait.reason().empty()) return "";
   std::string what = CutUtf8(wait.reason(), kMaxReasonShown);
   if (wait.place_in_line() > 0) absl::StrAppend(&what, "; this node is spare ", wait.place_in_line(), " in line");
   const bool alone = node.config.coordinator_alone();
@@ -173,8 +175,8 @@ NodeTurn CoordinatorSide::Turn() const {
           .reconnect_grace = absl::Milliseconds(node_.config.reconnect_grace_ms())};
 }
 
-void CoordinatorSide::SetWaiting(BootTime now, std::string what, Effects* out) {
-  if (std::optional<std::string> line = waiting_.Set(now, std::move(what))) {
+void CoordinatorSide::SetWaiting(BootTime now, std::string what, Effects* out, bool lasts) {
+  if (std::optional<std::string> line = waiting_.Set(now, std::move(what), lasts)) {
     Say(Severity::kInfo, *std::move(line), out, {.event = events::kWaiting});
   }
 }
@@ -255,14 +257,14 @@ bool CoordinatorSide::KnowsOrder(const v1::Directive& directive, Effects* out) {
 }
 
 void CoordinatorSide::OnOrder(BootTime now, const v1::Directive& directive, Effects* out) {
-  if (directive.has_release()) return;
   if (!directive.has_wait()) return SetWaiting(now, "", out);
   const v1::Wait& wait = directive.wait();
   place_in_line_ = wait.place_in_line();
   const std::string& holder = wait.held_by().process();
   const bool is_here = !holder.empty() && !node_.config.split();
   if (is_here && probe_.Take(now, holder)) out->push_back(Probe{holder});
-  SetWaiting(now, WhyWaiting(node_, wait), out);
+  const bool lasts = node_.config.role() == v1::ROLE_OBSERVER || place_in_line_ > 0;
+  SetWaiting(now, WhyWaiting(node_, wait), out, lasts);
 }
 
 // ---- statuses -----------------------------------------------------------------------------------------------

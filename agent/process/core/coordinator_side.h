@@ -64,7 +64,7 @@ class CoordinatorSide {
   NodeTurn Turn() const;
   v1::AgentStatus MakeStatus() const;
   void AddForThisSession(BootTime now, v1::AgentStatus* status) const;
-  void SetWaiting(BootTime now, std::string what, Effects* out);
+  void SetWaiting(BootTime now, std::string what, Effects* out, bool lasts = false);
 
   const NodeRecord& node_;
   const HostSide& host_;

@@ -94,6 +94,18 @@ TEST(WaitingLine, IsRepeatedEverMoreRarely) {
                                             "still waiting after 3m: a bus"}));
 }
 
+TEST(WaitingLine, AReasonThatLastsAsLongAsTheJobIsSaidOnce) {
+  WaitingLine line;
+  const BootTime start = FromBootNanos(1'000'000'000);
+  std::vector<std::string> said;
+  for (int second = 0; second <= 600; ++second) {
+    const BootTime now = start + absl::Seconds(second);
+    if (auto text = line.Set(now, second < 300 ? "a bus" : "a train", true)) said.push_back(*text);
+    if (auto text = line.OnTick(now)) said.push_back(*text);
+  }
+  EXPECT_EQ(said, (std::vector<std::string>{"waiting: a bus", "waiting: a train"}));
+}
+
 TEST(WaitingLine, ChangesAreLoggedAtOnceWithinALimit) {
   WaitingLine line;
   const BootTime start = FromBootNanos(1'000'000'000);

@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include "agent/process/core/agent_core.h"
 #include "base/wire/ids.h"
 #include "base/wire/ranges.h"
@@ -439,6 +443,31 @@ TEST_F(AgentOfAnotherRoleTest, TheReasonForWaitingNamesWhoIsMissingOnThePrimaryO
   EXPECT_NE(said(false, true).find(missing + " (reported by the coordinator at primary:2222)"), std::string::npos);
   EXPECT_NE(said(false, false).find("1 of 4 nodes ready (reported by the primary at primary:2222)"),
             std::string::npos);
+}
+
+TEST_F(AgentOfAnotherRoleTest, AWaitAsLongAsTheJobIsSaidOnce) {
+  // The lines about waiting in the first 20 seconds, of which the job is over for the last `over`.
+  const auto lines = [this](bool observer, int place_in_line, int over) {
+    AgentCore core(8);
+    ConnectAs(&core, false, [&](v1::NodeConfig* config) {
+      if (observer) config->set_role(v1::ROLE_OBSERVER);
+    });
+    Forget();
+    for (int second = 1; second <= 20; ++second) {
+      v1::Directive wait = Directive(static_cast<uint64_t>(second));
+      wait.mutable_wait()->set_reason(second <= 20 - over ? "round 1 runs" : "");
+      wait.mutable_wait()->set_place_in_line(place_in_line);
+      core.OnDirective(now_ + absl::Seconds(second), wait, &effects_);
+      core.OnTick(now_ + absl::Seconds(second), &effects_);
+    }
+    const std::vector<Note> notes = Took<Note>();
+    return std::count_if(notes.begin(), notes.end(),
+                         [](const Note& note) { return note.subject.event == events::kWaiting; });
+  };
+  EXPECT_EQ(lines(true, 0, 0), 1);
+  EXPECT_EQ(lines(false, 1, 0), 1);
+  EXPECT_EQ(lines(false, 0, 0), 3);
+  EXPECT_EQ(lines(false, 0, 12), 2) << "nothing is waited for once the job is over";
 }
 
 TEST_F(AgentCoreTest, StoppingIsLoggedOnceForEachRound) {
