@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -14,6 +16,7 @@
 #include "agent/platform/machine/node_facts.h"
 #include "agent/platform/notice/notice_watch.h"
 #include "base/core/status_macros.h"
+#include "base/io/bounded_call.h"
 #include "base/io/health.h"
 #include "base/io/whole_file.h"
 #include "cli/commands/launcher_line.h"
@@ -32,6 +35,8 @@ namespace {
 
 constexpr char kPart[] = "host";
 constexpr absl::Duration kDebugpySearchLimit = absl::Seconds(10);  // then the worker itself shows what is wrong
+constexpr absl::Duration kFactLimit = absl::Seconds(1);            // to read what one fact is made from
+constexpr size_t kMaxScriptBytes = 1 << 20;                        // a larger one is not compared
 constexpr char kTerminationLog[] = "/dev/termination-log";  // Kubernetes' default path of a termination message
 
 absl::Status CheckScriptIsGiven(const RunPlan& plan, const std::string& command) {
@@ -96,11 +101,27 @@ bool IsOfHangs(std::string_view option) {
   return option == "hang-timeout" || option == "start-timeout" || option == "on-hang";
 }
 
+// How the workers' Python and the script are told from those of other nodes. A file system that does not answer in
+// time leaves its fact out: the worker shows then what is wrong.
+void TakeFactsOfProgram(const RunPlan& plan, machine::Facts* facts) {
+  if (plan.no_python || plan.check.exit_code != 0) return;
+  const auto target = CallWithin(kFactLimit, [python = plan.check.path] {
+    std::error_code error;
+    return std::filesystem::canonical(python, error).string();
+  });
+  if (target) (*facts)["the workers' Python"] = machine::PythonFact(plan.check.path, *target);
+  if (IsOn(plan.settings.program.module)) return;
+  const auto script = CallWithin(
+      kFactLimit, [script = plan.launch.program] { return machine::ReadRegularFile(script, kMaxScriptBytes); });
+  if (script && script->ok()) (*facts)["the hash of the script"] = machine::ContentFact(**script);
+}
+
 // Collects facts that should be the same on all nodes; the coordinator names nodes that differ.
 void TakeFacts(const Environment& environment, const machine::MachineProbe& probe, RunPlan* plan) {
   if (plan->host.config.single_node() || plan->host.config.role() == v1::ROLE_OBSERVER) return;
   machine::Facts facts = machine::MachineFacts(environment, probe);
   facts["the program"] = machine::ArgumentsFact(plan->launch.program, plan->script_arguments);
+  TakeFactsOfProgram(*plan, &facts);
   // Each node acts on its own, so the primary's value does not count for all.
   if (const auto& debug = plan->settings.workers.debug)
     facts["the rank of --debug"] = machine::FactValue(debug->text);
@@ -168,8 +189,8 @@ absl::StatusOr<ReadyNode> MakeReady(const NodeSource& source, const Invocation& 
   ASSIGN_OR_RETURN(const Severity level, LogLevel(environment));
   RETURN_IF_ERROR(TakeNoticeFile(&*plan));
   RETURN_IF_ERROR(CheckReport(*plan));
-  TakeFacts(environment, machine::SystemProbe(), &*plan);
   PlanProgram(ReadProcess(workers_inherit, invocation.called_as), &*plan);
+  TakeFacts(environment, machine::SystemProbe(), &*plan);
   plan->launch.ends_orphans = plan->host.config.run_id() != machine.random_run_id;
   if (plan->host.config.single_node()) TakeDebugpy(&*plan);
   if (access(kTerminationLog, W_OK) == 0) plan->launch.report.termination_log = kTerminationLog;

@@ -215,15 +215,21 @@ void Announcements::NameWhatHoldsUpDrain(BootTime now, const Job& job, Effects* 
 // Differences between nodes are the first thing to look at when a job behaves strangely.
 void Announcements::NameDifferences(const Job& job, const std::vector<Candidate>& members, Effects* out) {
   std::vector<NodeFacts> nodes;
+  std::vector<Facts> sizes(members.size());
   nodes.reserve(members.size());
   for (size_t i = 0; i < members.size(); ++i) {
     const Host& host = *job.hosts.Find(members[i].host_id);
     const v1::AgentStatus& s = host.status;
     nodes.push_back({absl::StrCat("node ", i, " (", s.hostname(), ")"),
                      s.has_place() ? absl::StrCat("place ", s.place()) : members[i].host_id, &host.facts});
+    sizes[i]["the number of workers"] = absl::StrCat(s.slots());
   }
   for (const std::string& line : differences_.Of(nodes))
     Say(Severity::kWarning, line, out, {.event = events::kNodesDiffer});
+  for (size_t i = 0; i < nodes.size(); ++i) nodes[i].facts = &sizes[i];
+  // A hostfile may mean it so.
+  for (const std::string& line : sizes_.Of(nodes))
+    Say(Severity::kInfo, line, out, {.event = events::kNodesDiffer});
 }
 
 }  // namespace muster::rendezvous

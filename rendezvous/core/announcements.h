@@ -40,6 +40,7 @@ class Announcements {
   bool long_drain_logged_ = false;                     // for this drain
   std::set<std::pair<int, std::string>> rivals_told_;  // (place, host id) of those that claim a live host's place
   Differences differences_;
+  Differences sizes_;            // of the nodes, in workers
   uint64_t compared_round_ = 0;  // the round whose ranks these two compare; 0: none
   Stragglers by_lines_;
   Stragglers by_touches_;

@@ -6,12 +6,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/text/text.h"
+#include "base/wire/facts.h"
 
 namespace muster::rendezvous {
 namespace {
 
 using Nodes = std::vector<size_t>;                          // indices, in the order of the round
 using Groups = std::vector<std::pair<std::string, Nodes>>;  // (value, its nodes); value "": the fact is missing
+
+std::string Compared(const std::string& value) { return value.substr(0, value.find(kNotCompared)); }
 
 // Compares value by value only those nodes whose facts differ from the first node's. Mostly there are none.
 std::set<std::string> NamesThatDiffer(const std::vector<NodeFacts>& nodes) {
@@ -22,7 +25,7 @@ std::set<std::string> NamesThatDiffer(const std::vector<NodeFacts>& nodes) {
     for (const auto& [name, value] : facts) {
       if (++count > kMaxFacts) return;
       const auto other = others.find(name);
-      if (other == others.end() || other->second != value) names.insert(name);
+      if (other == others.end() || Compared(other->second) != Compared(value)) names.insert(name);
     }
   };
   for (const NodeFacts& node : nodes) {
@@ -38,7 +41,7 @@ Groups GroupsOf(const std::string& name, const std::vector<NodeFacts>& nodes) {
   std::map<std::string, Nodes> by_value;
   for (size_t i = 0; i < nodes.size(); ++i) {
     const auto fact = nodes[i].facts->find(name);
-    by_value[fact == nodes[i].facts->end() ? "" : fact->second].push_back(i);
+    by_value[fact == nodes[i].facts->end() ? "" : Compared(fact->second)].push_back(i);
   }
   Groups groups(by_value.begin(), by_value.end());
   std::sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) {
@@ -68,6 +71,13 @@ std::string Shown(const std::string& value, size_t common) {
   return absl::StrContains(text, ' ') ? absl::StrCat("'", text, "'") : text;
 }
 
+// " (/usr/bin/python3)": what the first node of a group has beside the value; empty: nothing.
+std::string Beside(const std::string& name, const NodeFacts& node) {
+  const auto fact = node.facts->find(name);
+  const size_t mark = fact == node.facts->end() ? std::string::npos : fact->second.find(kNotCompared);
+  return mark == std::string::npos ? "" : absl::StrCat(" (", Shown(fact->second.substr(mark + 1), 0), ")");
+}
+
 std::string Line(const std::string& name, const Groups& groups, const std::vector<NodeFacts>& nodes) {
   const size_t common = CommonPrefix(groups);
   std::vector<std::string> parts;
@@ -78,11 +88,12 @@ std::string Line(const std::string& name, const Groups& groups, const std::vecto
     }
     std::vector<std::string> names;
     for (const size_t node : groups[i].second) names.push_back(nodes[node].name);
-    parts.push_back(absl::StrCat(Shown(groups[i].first, common), " on ", JoinAtMost(names, kMaxNodesNamed)));
+    parts.push_back(absl::StrCat(Shown(groups[i].first, common), Beside(name, nodes[groups[i].second.front()]),
+                                 " on ", JoinAtMost(names, kMaxNodesNamed)));
   }
   const auto& [usual, holders] = groups.back();
   parts.push_back(absl::StrCat(
-      Shown(usual, common), " on ",
+      Shown(usual, common), Beside(name, nodes[holders.front()]), " on ",
       holders.size() == 1 ? nodes[holders.front()].name : absl::StrCat("the ", holders.size(), " others")));
   // The options among the facts are those that the coordinator decides by.
   const bool is_option = absl::StartsWith(name, "--");

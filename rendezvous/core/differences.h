@@ -32,7 +32,7 @@ class Differences {
   // One line for each fact that differs, in the order of the facts' names. The most frequent value (among equally
   // frequent ones the first node's) is given with the number of its nodes, the others with the nodes' names. A
   // difference that was reported for the same nodes in the last round is left out. Control characters in names and
-  // values are escaped (OneLine).
+  // values are escaped (OneLine). What follows kNotCompared in a value is shown beside it.
   std::vector<std::string> Of(const std::vector<NodeFacts>& nodes);
 
  private:

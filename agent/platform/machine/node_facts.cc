@@ -11,9 +11,11 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "base/text/mask_secrets.h"
 #include "base/text/text.h"
 #include "base/text/utf8.h"
+#include "base/wire/facts.h"
 
 namespace muster::machine {
 namespace {
@@ -89,6 +91,16 @@ std::string ArgumentsFact(const std::string& script, const std::vector<std::stri
   std::vector<std::string> words = MaskArguments(arguments);
   words.insert(words.begin(), MaskText(script));
   return FactValue(absl::StrJoin(words, " "), kMaxArgumentsBytes);
+}
+
+std::string PythonFact(const std::string& path, const std::string& target) {
+  absl::string_view version = absl::string_view(target).substr(target.rfind('/') + 1);
+  const bool is_named = absl::ConsumePrefix(&version, "python") && absl::StrContains(version, '.');
+  return FactValue(is_named ? absl::StrCat(version, std::string(1, kNotCompared), path) : path);
+}
+
+std::string ContentFact(std::string_view content) {
+  return absl::StrCat(absl::Hex(Hash(content), absl::kZeroPad16));
 }
 
 }  // namespace muster::machine

@@ -26,6 +26,13 @@ Facts MachineFacts(const Environment& environment, const MachineProbe& probe);
 // secrets count as equal.
 std::string ArgumentsFact(const std::string& script, const std::vector<std::string>& arguments);
 
+// "3.11", and the path, which is not compared. target: the file to which the path leads, after which the version
+// is named; if it is not (a wrapper), the path itself is compared.
+std::string PythonFact(const std::string& path, const std::string& target);
+
+// A hash of a file's content.
+std::string ContentFact(std::string_view content);
+
 // Valid UTF-8 of at most max_bytes, which must be at least 32. A cut value ends with a hash, so that different
 // values stay different.
 std::string FactValue(std::string_view value, size_t max_bytes = kMaxFactValueBytes);

@@ -43,6 +43,12 @@ TEST_F(DifferencesTest, TheFirstOfTwoIsTheReference) {
   EXPECT_EQ(Of({{}, {{"B", "two words"}}}), Lines{"nodes differ: B is 'two words' on node 1; not set on node 0"});
 }
 
+TEST_F(DifferencesTest, WhatIsBesideAValueIsOnlyShown) {
+  EXPECT_EQ(Of({{{"A", "3.11\x1f/a/python"}}, {{"A", "3.11\x1f/b/python"}}}), Lines());
+  EXPECT_EQ(Of({{{"A", "3.11\x1f/a/python"}}, {{"A", "3.9\x1f/b/python"}}, {{"A", "3.11\x1f/c/python"}}}),
+            Lines{"nodes differ: A is 3.9 (/b/python) on node 1; 3.11 (/a/python) on the 2 others"});
+}
+
 TEST_F(DifferencesTest, OnlyNewDifferencesAreReported) {
   const Facts most = {{"A", "1"}};
   const Facts other = {{"A", "2"}};
@@ -118,6 +124,15 @@ TEST(CoordinatorFacts, DifferingVersionAndNodeCountAreNamed) {
   c.Join("b", 1);
   EXPECT_EQ(c.Said("nodes differ: muster's version is 0.2.0 on node 1 (b); 0.1.0 on node 0 (a)"), 1);
   EXPECT_EQ(c.Said("nodes differ: --nnodes is 2:4 on node 1 (b); 2 on node 0 (a)"), 1);
+}
+
+TEST(CoordinatorFacts, AnotherNumberOfWorkersIsANote) {
+  Cluster c(Fixed(2));
+  c.At("b").status.set_slots(c.At("a").status.slots() + 1);
+  c.Join("a", 0);
+  c.Join("b", 1);
+  EXPECT_EQ(c.warnings(), Lines());
+  EXPECT_EQ(c.Said("nodes differ: the number of workers is 2 on node 1 (b); 1 on node 0 (a)"), 1);
 }
 
 }  // namespace

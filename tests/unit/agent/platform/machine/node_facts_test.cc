@@ -56,6 +56,12 @@ TEST(NodeFacts, DriverVersionAndGpuTypesAreRead) {
   EXPECT_EQ(open.at("NVIDIA driver"), "560.35.03");
 }
 
+TEST(NodeFacts, APythonIsComparedByItsVersion) {
+  EXPECT_EQ(PythonFact("/venv/bin/python", "/usr/bin/python3.11"), "3.11\x1f/venv/bin/python");
+  EXPECT_EQ(PythonFact("/shims/python", "/shims/python"), "/shims/python") << "a wrapper's version is not known";
+  EXPECT_EQ(PythonFact("/bin/python3", ""), "/bin/python3");
+}
+
 TEST(NodeFacts, CutFactsStillDiffer) {
   Environment environment;
   for (int i = 0; i < 200; ++i) environment["NCCL_X" + std::to_string(i)] = "1";
