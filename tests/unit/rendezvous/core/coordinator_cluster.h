@@ -59,7 +59,7 @@ class Cluster {
     s.set_role(role);
     if (place >= 0) s.set_place(place);
     if (!s.has_whereabouts()) *s.mutable_whereabouts() = Here(name);
-    s.set_slots(2);
+    if (s.slots() == 0) s.set_slots(2);
     if (name == "a" && place < 0) s.set_at_primary(true);  // place 0 is the primary's anyway
     node.stream = next_stream_++;
     s.set_phase(v1::PHASE_READY);
