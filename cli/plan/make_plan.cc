@@ -8,6 +8,7 @@
 #include "base/crypto/identity.h"
 #include "base/text/utf8.h"
 #include "base/wire/ids.h"
+#include "base/wire/loopback.h"
 #include "cli/options/read_settings.h"
 #include "cli/plan/debugger.h"
 #include "cli/plan/line_prefix.h"
@@ -23,10 +24,23 @@ Identity IdentityOf(const Machine& machine, bool single_node) {
   return {.id = ShortHash(machine.host_secret), .public_key = "", .secret = ""};
 }
 
-void DescribeMachine(const Machine& machine, bool single_node, host::HostOptions* host) {
-  const Identity identity = IdentityOf(machine, single_node);
+// Docker names a container after its id, which nobody knows it by; the platform's name of the node is better.
+std::string NameForPeople(const std::string& hostname, const discovery::ClusterView& view) {
+  constexpr size_t kIdDigits = 12;
+  const bool is_id =
+      hostname.size() == kIdDigits && hostname.find_first_not_of("0123456789abcdef") == std::string::npos;
+  const auto place = static_cast<size_t>(view.node_rank);
+  if (!is_id || view.node_rank < 0 || place >= view.nodes.size()) return hostname;
+  const std::string given = view.nodes[place].substr(0, view.nodes[place].rfind(':'));
+  const bool is_address = given.starts_with('[') || given.find_first_not_of("0123456789.") == std::string::npos;
+  return is_address || IsLoopback(given) ? hostname : given;
+}
+
+void DescribeMachine(const Machine& machine, const Membership& membership, host::HostOptions* host) {
+  const Identity identity = IdentityOf(machine, membership.single_node);
+  const std::string name = NameForPeople(machine.hostname, membership.view);
   v1::NodeConfig& config = host->config;
-  config.set_hostname(ToUtf8(machine.hostname, machine.hostname.size()));
+  config.set_hostname(ToUtf8(name, name.size()));
   config.set_version(machine.version);
   config.set_host_key(identity.secret);
   config.set_boot_id(machine.boot_id);
@@ -137,8 +151,11 @@ absl::StatusOr<RunPlan> Plan(const CommandLine& command_line, const Environment&
   plan.host.local_rank_option = ValueOr<std::string>(settings.program.pass_local_rank, "");
   plan.launch.program = command_line.script;
   plan.script_arguments = command_line.script_arguments;
-  DescribeMachine(machine, membership.single_node, &plan.host);
+  DescribeMachine(machine, membership, &plan.host);
   RETURN_IF_ERROR(PlanParts(in, &plan));
+  if (plan.host.config.hostname() != machine.hostname)
+    plan.shown.notes.push_back(
+        absl::StrCat("the host name of ", plan.host.config.hostname(), " is ", machine.hostname));
   return plan;
 }
 

@@ -56,6 +56,20 @@ TEST(PlanTest, TheDefaultIsOneNodeAsInTorchrun) {
   EXPECT_THAT(plan.script_arguments, ElementsAre("--nnodes", "9"));
 }
 
+TEST(PlanTest, AContainersIdGivesWayToThePlatformsName) {
+  Machine machine = MachineWith(0);
+  const auto name = [&machine](const std::string& hostname, const std::string& spec) {
+    machine.hostname = hostname;
+    const absl::StatusOr<CommandLine> line = ParseCommandLine(RunOptions(), {"train.py"});
+    return Plan(*line, {{"CLUSTER_SPEC", spec}}, machine)->host.config.hostname();
+  };
+  EXPECT_EQ(name("babd8b14992f", kThreeNodes), "b-1");
+  EXPECT_EQ(name("gpu-07", kThreeNodes), "gpu-07");
+  constexpr char kAddresses[] = R"({"cluster":{"workerpool0":["10.0.0.1:2222"],"workerpool1":["10.0.0.2:2222"]},)"
+                                R"("task":{"type":"workerpool1","index":0}})";
+  EXPECT_EQ(name("babd8b14992f", kAddresses), "babd8b14992f");
+}
+
 TEST(PlanTest, EveryFormOfStandaloneIsOneNode) {
   for (const Words& words :
        {Words{"--standalone"}, Words{"--nnodes", "1"}, Words{"--rdzv-endpoint", "localhost:0"},
