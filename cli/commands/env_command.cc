@@ -4,12 +4,15 @@
 #include <optional>
 #include <utility>
 
+#include "base/core/status_macros.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/help.h"
 #include "cli/commands/launcher_line.h"
+#include "cli/commands/node_start.h"
 #include "cli/env/env_check.h"
 #include "cli/env/env_probe.h"
 #include "cli/env/env_report.h"
+#include "cli/options/exit_codes.h"
 #include "cli/options/option_table.h"
 #include "cli/plan/machine.h"
 #include "cli/plan/make_plan.h"
@@ -40,8 +43,9 @@ masked.
   muster env --check train.py               the problems, for this script
 
 --check looks for problems: it resolves the primary's name, connects to its port
-and compares its clock, compares the numbers of workers and accelerators, and
-checks /dev/shm and what the kernel kills when memory runs out.
+and compares its clock, compares the numbers of workers and accelerators, looks
+for torch in the workers' Python, and checks /dev/shm and what the kernel kills
+when memory runs out.
 )";
   AppendGroup(EnvOptions(), Group::kOther, "In addition to the options of muster run", &out);
   out += R"(
@@ -80,7 +84,10 @@ int EnvCommand(const Invocation& invocation) {
   const EnvReport report{*plan, interpreter, accelerators, environment};
   const bool json = command_line->given.count("json") > 0;
   if (command_line->given.count("check") == 0) return Print(json ? EnvJson(report) : EnvTable(report));
-  const machine::ProgramCheck program = CheckProgramOf(*plan, interpreter, environment, machine::ProbeFile);
+  machine::ProgramCheck program = CheckProgramOf(*plan, interpreter, environment, machine::ProbeFile);
+  for (const char* own : {"check", "json"}) command_line->given.erase(own);  // the line to type is of muster run
+  if (const absl::Status other = CheckNoLauncherInside(*command_line, *plan); !other.ok())
+    program = {kExitUsage, std::string(AsStd(other.message())), ""};
   const std::vector<Finding> findings = CheckNode(report, program, SystemCheckProbe());
   const int printed = Print(json ? EnvJson(report, &findings) : CheckTable(findings));
   return printed != 0 ? printed : ExitCodeOf(findings);

@@ -44,23 +44,6 @@ absl::Status CheckScriptIsGiven(const RunPlan& plan, const std::string& command)
   return absl::InvalidArgumentError(absl::StrCat("no SCRIPT was given (see ", command, " --help)"));
 }
 
-// Refuses `muster run python train.py` and the like, with the line to type instead, and a launcher that would
-// start workers in each worker.
-absl::Status CheckNoLauncherInside(const CommandLine& line, const RunPlan& plan) {
-  RETURN_IF_ERROR(CheckNoLauncherIn(line));
-  if (plan.no_python || IsOn(plan.settings.program.module)) return absl::OkStatus();
-  const bool is_file = IsFileHere(line.script);
-  if (const std::optional<std::string> instead = LineInstead(line, is_file)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(line.script, ": muster starts the workers itself; type: ", *instead));
-  }
-  if (const std::optional<std::string> instead = ShellLineInstead(line, is_file)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(line.script, ": expected a Python script; for a program of its own type: ", *instead));
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<host::HostEnd> RunWithLog(RunPlan plan, Severity level) {
   Writer writer;
   RETURN_IF_ERROR(writer.status());
@@ -168,6 +151,21 @@ absl::Status CheckReport(const RunPlan& plan) {
 }
 
 }  // namespace
+
+absl::Status CheckNoLauncherInside(const CommandLine& line, const RunPlan& plan) {
+  RETURN_IF_ERROR(CheckNoLauncherIn(line));
+  if (plan.no_python || IsOn(plan.settings.program.module)) return absl::OkStatus();
+  const bool is_file = IsFileHere(line.script);
+  if (const std::optional<std::string> instead = LineInstead(line, is_file)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(line.script, ": muster starts the workers itself; type: ", *instead));
+  }
+  if (const std::optional<std::string> instead = ShellLineInstead(line, is_file)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(line.script, ": expected a Python script; for a program of its own type: ", *instead));
+  }
+  return absl::OkStatus();
+}
 
 absl::StatusOr<ReadyNode> MakeReady(const NodeSource& source, const Invocation& invocation,
                                     StartupSignals* startup_signals) {

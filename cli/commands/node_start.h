@@ -27,6 +27,10 @@ struct NodeSource {
   std::vector<std::string> notes = {};  // logged in addition to those of the plan
 };
 
+// Refuses `muster run python train.py` and the like, with the line to type instead, and a launcher that would
+// start workers in each worker.
+absl::Status CheckNoLauncherInside(const CommandLine& line, const RunPlan& plan);
+
 // Errors: one line for the user; see exit_codes.h.
 absl::StatusOr<ReadyNode> MakeReady(const NodeSource& source, const Invocation& invocation,
                                     StartupSignals* startup_signals);

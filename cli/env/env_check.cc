@@ -263,8 +263,21 @@ class Checker {
       return Add(Kind::kWrong, "python", "no interpreter was found",
                  "put one on PATH, or use --python or --no-python");
     }
-    if (!plan_.no_python) Add(Kind::kGood, "python", python);
+    if (!plan_.no_python) Python(python);
     if (program_.exit_code != 0) Add(Kind::kWrong, "program", program_.problem, "no worker can be started");
+  }
+
+  void Python(const std::string& python) {
+    const std::string shown = OneLine(python);
+    // Without a file to execute the line of the program says what is wrong.
+    if (program_.path.empty()) return Add(Kind::kGood, "python", shown);
+    const absl::StatusOr<std::string> torch = probe_.torch_version(program_.path);
+    if (absl::IsNotFound(torch.status())) {
+      return Add(Kind::kNote, "python", absl::StrCat(shown, ", no torch there"),
+                 "unless the script needs none, activate the environment that has it, or give its Python with "
+                 "--python");
+    }
+    Add(Kind::kGood, "python", torch.ok() ? absl::StrCat(shown, ", torch ", OneLine(*torch)) : shown);
   }
 
   // Whether a snapshot of a hang will show lines of code.

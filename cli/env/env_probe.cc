@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -180,6 +181,19 @@ absl::Status MakeTemporaryFile() {
   return folder.status();
 }
 
+// Does not import it, which may take many seconds on a cold disk.
+absl::StatusOr<std::string> TorchVersion(const std::string& python) {
+  constexpr char kPrintVersion[] =
+      "import importlib.metadata as m, sys\n"
+      "try: print(m.version('torch'))\n"
+      "except m.PackageNotFoundError: sys.exit(44)";
+  constexpr int kNoPackage = 44;
+  ASSIGN_OR_RETURN(const auto result, machine::RunCommand({python, "-c", kPrintVersion}, kPythonLimit));
+  if (result.exit_code == kNoPackage) return absl::NotFoundError("torch");
+  if (result.exit_code != 0) return absl::UnknownError("its version cannot be read");
+  return std::string(absl::StripAsciiWhitespace(result.output));
+}
+
 }  // namespace
 
 CheckProbe SystemCheckProbe() {
@@ -200,6 +214,7 @@ CheckProbe SystemCheckProbe() {
   probe.age_of_certificates = [](const v1::NodeConfig& config) {
     return rendezvous::WarningOnAge(config, absl::Now());
   };
+  probe.torch_version = TorchVersion;
   probe.read_file = machine::ReadRegularFile;
   probe.look_at_file = machine::ProbeFile;
   return probe;

@@ -3,6 +3,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 import time
 import unittest
 
@@ -209,6 +210,22 @@ class Env(unittest.TestCase):
         done = subprocess.run([str(cluster.BINARY), "env", "--check", "--json"], capture_output=True, text=True,
                               env={**job.environment_of(place), **environment}, timeout=cluster.LIMIT_S, check=False)
         return done.returncode, {finding["name"]: finding for finding in json.loads(done.stdout)["checks"]}
+
+    def test_a_check_names_a_shell_script_and_a_python_without_torch(self):
+        job = cluster.Cluster(1)
+        self.addCleanup(job.close)
+        python = job.folder / "python"
+        python.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')
+        python.chmod(0o755)
+        for name in ("train.py", "train.sh"):
+            (job.folder / name).touch()
+        def said(name):
+            done = subprocess.run([str(cluster.BINARY), "env", "--check", "--standalone", "--python", str(python), name],
+                                  cwd=job.folder, env=plain_environment(), capture_output=True, text=True,
+                                  timeout=cluster.LIMIT_S, check=False)
+            return done.stdout
+        self.assertRegex(said("train.py"), rf"note +python +{python}, no torch there\n")
+        self.assertRegex(said("train.sh"), r"WRONG +program +train.sh: .* type: muster run .*--no-python bash train.sh\n")
 
     def test_a_check_works_before_and_during_the_job(self):
         job = cluster.Cluster(2, environment={"MUSTER_TOKEN": "secret-of-twenty-two-chars"})

@@ -43,6 +43,7 @@ struct Node {
     probe.leads_here = [](const std::string&, const v1::NodeConfig&) { return absl::OkStatus(); };
     probe.shared_memory_bytes = [] { return 8192 * kMebibyte; };
     probe.make_temporary_file = [] { return absl::OkStatus(); };
+    probe.torch_version = [](const std::string&) { return "2.13.0"; };
     probe.age_of_certificates = [](const v1::NodeConfig&) { return ""; };
     probe.look_at_file = [this](const std::string& path) {
       const bool is_there = files.count(path) > 0;
@@ -321,6 +322,17 @@ TEST(EnvCheck, AReadOnlyRootNeedsAFolderForTemporaryFiles) {
   EXPECT_EQ(Named(node, "temporary files").kind, Kind::kWrong);
   EXPECT_EQ(Named(node, "temporary files").text, "/tmp: Read-only file system");
   EXPECT_THAT(Named(node, "temporary files").advice, HasSubstr("emptyDir at /tmp"));
+}
+
+TEST(EnvCheck, ThePythonWithoutTorchIsNoted) {
+  Node node;
+  node.program.path = "/p/python";
+  EXPECT_EQ(Named(node, "python").text, "/p/python, torch 2.13.0");
+  node.probe.torch_version = [](const std::string&) { return absl::NotFoundError("torch"); };
+  EXPECT_EQ(Named(node, "python").kind, Kind::kNote);
+  EXPECT_EQ(Named(node, "python").text, "/p/python, no torch there");
+  node.probe.torch_version = [](const std::string&) { return absl::DeadlineExceededError("slow"); };
+  EXPECT_EQ(Named(node, "python").kind, Kind::kGood) << "nothing is known";
 }
 
 TEST(EnvCheck, WorkersAndAcceleratorsAreCompared) {
