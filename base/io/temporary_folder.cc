@@ -18,6 +18,7 @@
 namespace muster {
 namespace {
 
+constexpr char kUsualFolder[] = "/tmp";
 constexpr int kMaxTries = 10;        // another process may take the new folder for an abandoned one
 constexpr int kMaxAbandoned = 1000;  // folders removed by one call
 constexpr size_t kBootIdLength = 8;  // characters of the boot id in the names
@@ -66,7 +67,7 @@ bool IsOurs(const std::filesystem::directory_entry& entry, const std::string& na
 
 std::string TemporaryFolder() {
   const char* const folder = std::getenv("TMPDIR");
-  if (folder == nullptr || *folder == '\0') return "/tmp";
+  if (folder == nullptr || *folder == '\0') return kUsualFolder;
   std::error_code error;
   const std::string absolute = std::filesystem::absolute(folder, error).string();
   return error ? folder : absolute;
@@ -78,10 +79,27 @@ absl::StatusOr<std::string> MakeFolderIn(const std::string& parent, const std::s
   return path;
 }
 
+namespace {
+
+// In $TMPDIR, which is made if it is missing; or, as Python does, in /tmp if that cannot be used.
+absl::StatusOr<std::string> MakeScratch(const std::string& name) {
+  const std::string parent = TemporaryFolder();
+  absl::StatusOr<std::string> path = MakeFolderIn(parent, name);
+  if (path.ok() || parent == kUsualFolder) return path;
+  std::error_code error;
+  if (absl::IsNotFound(path.status()) && std::filesystem::create_directories(parent, error))
+    path = MakeFolderIn(parent, name);
+  if (path.ok()) return path;
+  absl::StatusOr<std::string> usual = MakeFolderIn(kUsualFolder, name);
+  return usual.ok() ? usual : path;  // the error names the folder that was asked for
+}
+
+}  // namespace
+
 absl::StatusOr<ScratchFolder> ScratchFolder::Make() {
   const std::string name = NameOfScratch();
   for (int i = 0; i < kMaxTries; ++i) {
-    ASSIGN_OR_RETURN(std::string path, MakeFolderIn(TemporaryFolder(), name));
+    ASSIGN_OR_RETURN(std::string path, MakeScratch(name));
     OwnedFd lock;
     const Lock found = TryLock(path, &lock);
     if (found == Lock::kLocked || found == Lock::kUnknown) return ScratchFolder(std::move(path), std::move(lock));

@@ -14,7 +14,8 @@ std::string TemporaryFolder();
 // Creates <parent>/<name><random>, accessible to this user only. The error names the parent.
 absl::StatusOr<std::string> MakeFolderIn(const std::string& parent, const std::string& name);
 
-// A folder in TemporaryFolder() for short-lived files of this process. It is locked as long as the process lives:
+// A folder in TemporaryFolder(), which is made if it is missing, for short-lived files of this process; in /tmp if
+// nothing can be made there. It is locked as long as the process lives:
 // an unlocked one was left by a process that was killed. systemd-tmpfiles does not touch a locked folder.
 //
 // Thread-compatible. Everything but path() blocks for as long as the file system does.

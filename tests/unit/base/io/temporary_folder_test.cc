@@ -50,6 +50,23 @@ TEST_F(ScratchFolderTest, OnlyThisUserMayLookIntoIt) {
   EXPECT_FALSE(fs::exists(folder->path()));
 }
 
+TEST_F(ScratchFolderTest, AMissingParentIsMade) {
+  setenv("TMPDIR", (folder_ + "/a/b").c_str(), 1);
+  const absl::StatusOr<ScratchFolder> folder = ScratchFolder::Make();
+  ASSERT_TRUE(folder.ok()) << folder.status();
+  EXPECT_EQ(fs::path(folder->path()).parent_path(), folder_ + "/a/b");
+  folder->Remove();
+}
+
+TEST_F(ScratchFolderTest, TmpServesIfTheParentCannotBeMade) {
+  std::ofstream(folder_ + "/file") << "no folder";
+  setenv("TMPDIR", (folder_ + "/file/a").c_str(), 1);
+  const absl::StatusOr<ScratchFolder> folder = ScratchFolder::Make();
+  ASSERT_TRUE(folder.ok()) << folder.status();
+  EXPECT_EQ(fs::path(folder->path()).parent_path(), "/tmp");
+  folder->Remove();
+}
+
 TEST_F(ScratchFolderTest, AnAbandonedFolderIsRemovedAndOneInUseIsNot) {
   const std::string abandoned = Abandoned();
   const absl::StatusOr<ScratchFolder> used = ScratchFolder::Make();
