@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "agent/host/debugger.h"
+#include "agent/host/process/leftovers.h"
 #include "agent/host/watch/stack_dump.h"
 #include "base/console/log.h"
 #include "base/core/status_macros.h"
@@ -212,7 +213,7 @@ absl::StatusOr<WorkerGroup::Prepared> WorkerGroup::PrepareWorker(const v1::Round
     command.stdout_fd = output.out;
     command.stderr_fd = output.err;
   }
-  prepared.start.events = EventsOf(local_rank);
+  prepared.start.events = EventsOf(local_rank, rank);
   prepared.error_file = environment.error_file;
   prepared.done_file = environment.done_file;
   prepared.heartbeat_file = environment.heartbeat_file;
@@ -273,16 +274,27 @@ void WorkerGroup::Started(const Prepared& prepared, const absl::StatusOr<pid_t>&
 
 // ---- what happens to workers --------------------------------------------------------------------------------
 
-Spawner::WorkerEvents WorkerGroup::EventsOf(int local_rank) {
+Spawner::WorkerEvents WorkerGroup::EventsOf(int local_rank, int rank) {
   Spawner::WorkerEvents events;
   events.executing = [this, local_rank] { driver_->Feed(&HostCore::OnExecuting, local_rank); };
   events.failed = [this, local_rank](int exit_code, const std::string& why) {
     OnSpawnFailed(local_rank, exit_code, why);
   };
   events.exited = [this, local_rank](const Ending& ending) { OnExit(local_rank, ending); };
+  events.ends = [this, rank](pid_t pid, const Ending& ending) { SayWhatItLeaves(rank, pid, ending); };
   events.spares_rest = [this] { return core_->SparesRest(); };
   events.rest_ended = [this, local_rank] { driver_->Feed(&HostCore::OnRestEnded, local_rank); };
   return events;
+}
+
+void WorkerGroup::SayWhatItLeaves(int rank, pid_t pid, const Ending& ending) const {
+  if (!ending.ok() || core_->stopping()) return;
+  const std::string left = LeftBehind(pid);
+  if (left.empty()) return;
+  Log(Severity::kWarning, kPart,
+      "worker rank " + std::to_string(rank) + " (pid " + std::to_string(pid) +
+          ") exited with code 0 while processes that it had started still ran; ended with it: " + left +
+          "; if they were the training, let the program wait for them (in a shell script: wait)");
 }
 
 void WorkerGroup::OnSpawnFailed(int local_rank, int exit_code, const std::string& why) {

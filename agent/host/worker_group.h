@@ -99,7 +99,8 @@ class WorkerGroup {
   void Started(const Prepared& prepared, const absl::StatusOr<pid_t>& pid);
 
   // What happens to workers.
-  Spawner::WorkerEvents EventsOf(int local_rank);
+  Spawner::WorkerEvents EventsOf(int local_rank, int rank);
+  void SayWhatItLeaves(int rank, pid_t pid, const Ending& ending) const;
   void OnSpawnFailed(int local_rank, int exit_code, const std::string& why);
   void OnExit(int local_rank, Ending ending);
   void ReportExit(int local_rank, Ending ending, BootTime until);

@@ -1,4 +1,5 @@
-// Reads a variable from the environments with which other processes were started, within a time limit for each.
+// Reads a text from the memory of other processes (a variable of their environment, their command line), within a
+// time limit for each.
 // The kernel locks the target's memory for this; a process that is stuck in mmap, on a file server or in a driver
 // that does not respond, may hold that lock for ever.
 //

@@ -55,6 +55,12 @@ std::string ProcPath(pid_t pid, const std::string& file) { return "/proc/" + std
 
 std::string OfThread(pid_t thread, const char* file) { return "task/" + std::to_string(thread) + "/" + file; }
 
+std::string LinkOf(pid_t pid, const std::string& link) {
+  char target[4096];
+  const ssize_t size = readlink(ProcPath(pid, link).c_str(), target, sizeof(target));
+  return {target, size > 0 ? static_cast<size_t>(size) : 0};
+}
+
 std::optional<pid_t> ToPid(std::string_view text) {
   pid_t pid = 0;
   const auto result = std::from_chars(text.data(), text.data() + text.size(), pid);
@@ -319,12 +325,14 @@ absl::Status SignalProcess(pid_t pid, uint64_t start, int signal) {
   return absl::ErrnoToStatus(errno, "pidfd_send_signal to pid " + std::to_string(pid));
 }
 
+absl::StatusOr<std::string> CommandLine(pid_t pid) { return ReadFile(ProcPath(pid, "cmdline")); }
+
 std::string ProgramOf(pid_t pid) {
-  char path[4096];
-  const ssize_t size = readlink(ProcPath(pid, "exe").c_str(), path, sizeof(path));
-  const std::string_view file(path, size > 0 ? static_cast<size_t>(size) : 0);
-  return std::string(file.substr(file.rfind('/') + 1));
+  const std::string file = LinkOf(pid, "exe");
+  return file.substr(file.rfind('/') + 1);
 }
+
+std::string StandardInputOf(pid_t pid) { return LinkOf(pid, "fd/0"); }
 
 std::optional<pid_t> FirstChild(pid_t pid) {
   const auto list = ReadFile(ProcPath(pid, OfThread(pid, "children")));

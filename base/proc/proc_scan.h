@@ -86,8 +86,15 @@ absl::StatusOr<std::string> StartEnvironment(pid_t pid, const std::string& name)
 // errors: the kernel refused.
 absl::Status SignalProcess(pid_t pid, uint64_t start, int signal);
 
+// The arguments with which the process was started, each ended by a zero byte. The kernel locks the target's
+// memory for this: see EnvironReader.
+absl::StatusOr<std::string> CommandLine(pid_t pid);
+
 // The name of the file that the process executes; empty: we may not see that.
 std::string ProgramOf(pid_t pid);
+
+// What the process's descriptor 0 leads to: a path, or "pipe:[INODE]"; empty: it has none, or we may not see it.
+std::string StandardInputOf(pid_t pid);
 
 // The oldest living child of the process's first thread; nullopt: none, or the kernel does not tell.
 std::optional<pid_t> FirstChild(pid_t pid);

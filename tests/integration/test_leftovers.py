@@ -4,6 +4,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import stat
 import sys
 import tempfile
@@ -76,6 +77,24 @@ class Leftovers(ClusterTest):
                          [match[1] for match in said if match])
         for each in paths:
             self.assertFalse(os.path.exists(each), each)
+
+    def test_what_a_script_that_has_ended_leaves_is_named(self):
+        script = "sleep 1000 & echo $!; exit"
+        job = self.cluster(1, nproc=1, program=["sh", "-c", script])
+        node = job.start(0)
+        self.assertEqual(0, node.exit_code())
+        (pid,) = node.out().split()
+        self.assertEqual([pid], node.said(r"rank 0 \(pid \d+\) exited with code 0 while processes that it had started "
+                                          r"still ran; ended with it: \w+ \(pid (\d+)\);"), node.err())
+
+    def test_what_a_stopped_worker_leaves_is_not_named(self):
+        job = self.cluster(1, nproc=1, program=["sh", "-c", "trap 'exit 0' TERM; sleep 1000 & touch $0; wait",
+                                                str(self.folder / "runs")])
+        node = job.start(0)
+        wait_until("the worker", (self.folder / "runs").exists)
+        node.signal(signal.SIGTERM)
+        node.exit_code()
+        self.assertNotIn("ended with it", node.err())
 
     def test_a_relative_tmpdir_works_from_any_folder(self):
         program = [sys.executable, "-S", "-E", "-c", "import os\nos.chdir('/')\n"

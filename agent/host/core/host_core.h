@@ -106,6 +106,7 @@ class HostCore {
   void OnSuspend(BootTime now, bool shell_can_continue, Effects* out);
 
   bool finished() const { return finished_; }
+  bool stopping() const { return round_.stopping(); }  // this node ends its workers itself
   v1::HostPhase phase() const { return round_.phase(); }
   const v1::RoundId& started() const { return round_.id(); }
   uint64_t agent_number() const { return agent_.number(); }

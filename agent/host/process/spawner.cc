@@ -231,6 +231,7 @@ void Spawner::Collect(pid_t pid) {
   Ending ending = ToEnding(info);
   ending.at = EventLoop::Now();
   const WorkerEvents& events = it->second->events;
+  if (events.ends) events.ends(pid, ending);
   ending.rest_lives =
       it->second->worker && events.spares_rest && events.spares_rest() && drain_.Await(pid, events.rest_ended);
   // Before the leader is reaped, its process group's number cannot be reused.

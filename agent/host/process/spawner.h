@@ -51,6 +51,8 @@ class Spawner {
     std::function<void()> executing;
     std::function<void(int exit_code, const std::string& why)> failed;
     std::function<void(const Ending& ending)> exited;
+    // If set, called before the process is reaped and the rest of its group is killed.
+    std::function<void(pid_t pid, const Ending& ending)> ends = {};
     // If set, called before `exited`. True: the processes of the worker's session that still handle the signal of
     // StopWorkers are not killed. If there are any, Ending::rest_lives is set in `exited`, and rest_ended follows.
     std::function<bool()> spares_rest = {};
