@@ -119,9 +119,11 @@ struct Node {
   bool IsOver() const { return pid < 0 && respawn_at == absl::InfiniteFuture(); }
 };
 
-// Starts `muster local-node PID ...` in a process group of its own, so that only we receive the terminal's Ctrl-C.
-absl::StatusOr<pid_t> SpawnNode(const LocalNode& node, const std::string& called_as, const Pipes& pipes) {
-  std::vector<std::string> argv = {called_as, kLocalNodeCommand, absl::StrCat(getpid())};
+// Starts `muster local-node NUMBER PID ...`, so that `ps` shows which node it is, in a process group of its own,
+// so that only we receive the terminal's Ctrl-C.
+absl::StatusOr<pid_t> SpawnNode(int number, const LocalNode& node, const std::string& called_as,
+                                const Pipes& pipes) {
+  std::vector<std::string> argv = {called_as, kLocalNodeCommand, absl::StrCat(number), absl::StrCat(getpid())};
   argv.insert(argv.end(), node.arguments.begin(), node.arguments.end());
   std::vector<std::string> variables;
   for (const auto& [name, value] : node.environment) variables.push_back(absl::StrCat(name, "=", value));
@@ -211,7 +213,7 @@ class LocalJob {
   absl::Status Spawn(int number) {
     Node& node = nodes_[static_cast<size_t>(number)];
     node.respawn_at = absl::InfiniteFuture();
-    ASSIGN_OR_RETURN(node.pid, SpawnNode(*node.plan, called_as_, node.pipes));
+    ASSIGN_OR_RETURN(node.pid, SpawnNode(number, *node.plan, called_as_, node.pipes));
     respawns_.OnStart(EventLoop::Now(), number);
     return absl::OkStatus();
   }
@@ -482,14 +484,15 @@ int LocalCommand(const Invocation& invocation) {
 }
 
 int LocalNodeCommand(const Invocation& invocation) {
+  constexpr int kOwnArguments = 2;  // the node's number, for people; the parent's pid
   int parent = 0;
-  if (invocation.arguments.empty() || !absl::SimpleAtoi(invocation.arguments[0], &parent)) {
+  if (invocation.arguments.size() < kOwnArguments || !absl::SimpleAtoi(invocation.arguments[1], &parent)) {
     return Complain(absl::InvalidArgumentError("local-node is an internal command; see muster --help"));
   }
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != parent) return kExitSignalBase + SIGTERM;  // the parent ended before prctl
   Invocation run = invocation;
-  run.arguments.erase(run.arguments.begin());
+  run.arguments.erase(run.arguments.begin(), run.arguments.begin() + kOwnArguments);
   run.command = kLocalCommand;
   return RunCommand(run);
 }

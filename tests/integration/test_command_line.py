@@ -399,7 +399,7 @@ class SubcommandsTest(CommandLineTest):
             (["agent", "--fd", "-1"], "agent"), (["agent", "--fd", "3", "4"], "agent"),
             (["agent", "--df", "3"], "agent"), (["agent", "--fd", "0"], "agent"), (["agent", "--fd", "99"], "agent"), (["exec-stage"], "exec-stage"),
             (["exec-stage", "x", "1", "1", "--", "true", "true"], "exec-stage"),
-            (["local-node"], "local-node"), (["local-node", "x"], "local-node"),
+            (["local-node"], "local-node"), (["local-node", "1"], "local-node"), (["local-node", "1", "x"], "local-node"),
             (["local", "t.py"], "--nodes"), (["local", "--nodes", "2"], "SCRIPT"),
             *((["local", "--nodes", value, "t.py"], "--nodes", shown(value)) for value in (
                 "x", "0", "-1", "1000000", "", b"\xff", "1\n2")),

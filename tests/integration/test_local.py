@@ -126,6 +126,7 @@ class Local(ClusterTest):
         os.kill(self.hosts(node)[1], signal.SIGKILL)
         self.wait_for("ready 0 1", "ready 1 1")
         self.assertTrue(node.said("node 1 was ended by SIGKILL, which muster local did not send: starting it again in 2s"))
+        self.assertEqual(["0", "1"], sorted(cluster.arguments_of(pid)[2] for pid in self.hosts(node)), "as `ps` shows it")
         self.end(node)
 
     def test_a_cancelled_job_starts_no_node_again(self):
