@@ -123,7 +123,7 @@ class BudgetSpent(ClusterTest):
         job.start_all()
         self.assertEqual({0: 7}, job.exit_codes())
 
-    def test_the_stopped_workers_of_the_other_nodes_are_listed(self):
+    def test_the_stopped_workers_of_the_other_nodes_are_counted(self):
         job = self.cluster(2, nproc=1, options=["--max-restarts", "0"], plan=[fails({"exit": 9}, rank=1)])
         job.start_all()
         job.wait_for_round(0)
@@ -131,8 +131,7 @@ class BudgetSpent(ClusterTest):
         self.assertEqual({0: 9, 1: 9}, job.exit_codes())
         for node in job.nodes.values():
             others = node.err().split("Failures:\n")[1].split("Root Cause")[0]
-            self.assertEqual(["0"], re.findall(r"rank      : (\d)", others), node.err())
-            self.assertIn("sent by muster after the first failure", others)
+            self.assertIn("  1 that muster stopped after the first failure\n", others)
 
 
 class EveryEnding(unittest.TestCase):

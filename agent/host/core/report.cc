@@ -223,9 +223,13 @@ std::string FailureReport(const JobEnd& end) {
   const std::string title = absl::StrCat(OneLine(end.program), " FAILED");
   const std::string root = Block(0, verdict.root_cause(), end.zone);
   std::string others;
-  for (int i = 0; i < verdict.other_failures_size(); ++i) {
-    others += Block(i + 1, verdict.other_failures(i), end.zone);
+  int shown = 0, stopped = 0;
+  for (const v1::Failure& other : verdict.other_failures()) {
+    const bool says_nothing = IsEcho(other) && other.error_text().empty();
+    if (!says_nothing) others += Block(++shown, other, end.zone);
+    stopped += says_nothing ? 1 : 0;
   }
+  if (stopped > 0) absl::StrAppend(&others, "  ", stopped, " that muster stopped after the first failure\n");
   if (verdict.more_failures() > 0) absl::StrAppend(&others, "  and ", verdict.more_failures(), " more\n");
   if (others.empty()) others = "  <NO_OTHER_FAILURES>\n";
   size_t width = title.size();

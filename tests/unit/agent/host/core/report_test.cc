@@ -151,18 +151,28 @@ TEST(Report, WithoutACallstackTheLastOutputIsShown) {
 TEST(Report, OtherFailuresComeFirstNumberedFromOne) {
   JobEnd end = End();
   *end.verdict->add_other_failures() = Failed(8);
-  v1::Failure echo = Failed(10);
-  echo.set_signal(15);
-  echo.set_after_our_signal(true);
-  *end.verdict->add_other_failures() = echo;
+  *end.verdict->add_other_failures() = Failed(10);
   end.verdict->set_more_failures(3);
   const std::string report = FailureReport(end);
   const size_t first = report.find("[1]:\n"), second = report.find("[2]:\n"), root = report.find("[0]:\n");
   EXPECT_LT(first, second);
   EXPECT_LT(second, root);
-  EXPECT_TRUE(Has(report, "received by PID 4710: sent by muster after the first failure\n")) << report;
   EXPECT_TRUE(Has(report, "\n  and 3 more\n")) << report;
   EXPECT_FALSE(Has(report, "NO_OTHER"));
+}
+
+TEST(Report, WorkersThatMusterStoppedAreOnlyCounted) {
+  JobEnd end = End();
+  for (const int rank : {8, 9, 10}) {
+    v1::Failure echo = Failed(rank);
+    echo.set_signal(15);
+    echo.set_after_our_signal(true);
+    if (rank == 8) echo.set_error_text("what it reported");
+    *end.verdict->add_other_failures() = echo;
+  }
+  const std::string report = FailureReport(end);
+  EXPECT_TRUE(Has(report, "what it reported\n  2 that muster stopped after the first failure\n")) << report;
+  EXPECT_FALSE(Has(report, "[2]:\n")) << report;
 }
 
 TEST(Report, AnUnknownTimeIsLeftOut) {
