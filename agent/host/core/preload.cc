@@ -65,8 +65,8 @@ bool Preload::OnTick(BootTime now, Effects* out) {
   }
   if (!holds_ || now < holds_until_) return false;
   Say(Severity::kWarning,
-      absl::StrCat("--preload: ", Named(modules_), " not imported within ",
-                   absl::FormatDuration(kFirstPreloadLimit), "; until that is done workers start normally"),
+      absl::StrCat("--preload: ", Modules(), " not imported within ", absl::FormatDuration(kFirstPreloadLimit),
+                   "; until that is done workers start normally"),
       out);
   return StopHolding();
 }
@@ -119,8 +119,7 @@ bool Preload::OnReady(const PreloadNews& news, Effects* out) {
     }
     return StopHolding();
   }
-  if (std::exchange(left_out_, false) && keeps_) out->push_back(KeepLearned{modules_});
-  Say(Severity::kInfo, absl::StrCat("--preload: imported ", Named(modules_), " in ", Took(news.took)), out);
+  Say(Severity::kInfo, absl::StrCat("--preload: imported ", Modules(), " in ", Took(news.took)), out);
   return StopHolding();
 }
 
@@ -130,20 +129,26 @@ bool Preload::OnUnsafe(BootTime now, const PreloadNews& news, Effects* out) {
   if (found == modules_.end()) return GiveUp(absl::StrCat(news.module, " ", news.why), out);
   // Nobody has asked for a module that was learned.
   Say(options_.learns ? Severity::kInfo : Severity::kWarning,
-      absl::StrCat("--preload: each worker imports ", news.module, " itself, because it ", news.why), out);
+      absl::StrCat("--preload: each worker imports ", news.module, " itself, because it ", news.why,
+                   options_.learns ? "; until the other modules are imported workers start normally" : ""),
+      out);
   LeaveOut(news.module);
   if (modules_.empty()) return GiveUp("no module is left to preload", out);
+  if (keeps_) out->push_back(KeepLearned{modules_});  // at once: the job may end before they are imported
   Start(now, out);
-  return false;
+  return options_.learns && StopHolding();
 }
 
 // The rest of the package that was learned goes, too: it would import that module again.
 void Preload::LeaveOut(const std::string& module) {
-  left_out_ = options_.learns;
   const std::string package(PackageOf(module));
   std::erase_if(modules_, [&](const std::string& each) {
     return options_.learns ? PackageOf(each) == package : each == module;
   });
+}
+
+std::string Preload::Modules() const {
+  return options_.learns ? absl::StrCat(modules_.size(), " learned modules") : Named(modules_);
 }
 
 void Preload::OnForked(BootTime now) {
@@ -203,7 +208,7 @@ std::string Preload::Holds() const {
     return absl::StrCat("it starts the Python from which its workers are forked, for up to ",
                         absl::FormatDuration(kFirstPreloadLimit), " (--preload)");
   }
-  return absl::StrCat("it imports ", Named(modules_), " for its workers, for up to ",
+  return absl::StrCat("it imports ", Modules(), " for its workers, for up to ",
                       absl::FormatDuration(kFirstPreloadLimit), " (--preload)");
 }
 

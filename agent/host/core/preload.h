@@ -3,10 +3,11 @@
 //
 // The first round waits until the modules are imported: its workers would spend that time on the same imports,
 // each by itself. Later ones wait for nothing: without a ready preloader their workers start normally. A module
-// that a forked worker would get wrong is left out, and that is said once.
+// that a forked worker would get wrong is left out, and that is said once; the others are imported anew.
 //
 // With `auto` the modules are those that a worker has imported: of an earlier job, else of the first round, whose
-// workers are forked from a Python without modules. Pure.
+// workers are forked from a Python without modules. If some of an earlier job's must be left out, the first round
+// does not wait for the new import. Pure.
 #pragma once
 
 #include <string>
@@ -83,6 +84,7 @@ class Preload {
   void OnForked(BootTime now);
   void OnLearned(BootTime now, const std::vector<std::string>& names, Effects* out);
   void LeaveOut(const std::string& module);
+  std::string Modules() const;  // for people
   // how: "has ended" or "was ended".
   bool OnEnded(BootTime now, const std::string& how, const std::string& why, Effects* out);
   bool GiveUp(const std::string& why, Effects* out);
@@ -99,7 +101,6 @@ class Preload {
   BootTime retry_at_ = absl::InfiniteFuture();
   BootTime learned_at_ = absl::InfiniteFuture();  // when they are read
   bool keeps_ = false;                            // what was learned is complete: worth keeping for the next job
-  bool left_out_ = false;                         // a learned module, since the list was kept
   int deaths_ = 0;
 };
 
