@@ -212,7 +212,10 @@ class HostProcess {
 
   // ---- workers ----
 
-  void Apply(const SpawnWorkers& effect) { workers_.Spawn(effect); }
+  void Apply(const SpawnWorkers& effect) {
+    port_keeper_.Share();
+    workers_.Spawn(effect);
+  }
   void Apply(const StartPreloader& effect) {
     preloader_.Start(MakePreloadCommand(plan_, FormatMarker(marker_)), effect);
   }

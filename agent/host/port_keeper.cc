@@ -45,10 +45,7 @@ int KeepOn(bool ipv6, uint16_t port, bool shared) {
   const int on = 1, off = 0;
   if (ipv6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
   if (shared) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  if (BindAny(fd, ipv6, port)) {
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));  // worker 0 may bind it, too
-    return fd;
-  }
+  if (BindAny(fd, ipv6, port)) return fd;
   const int error = errno;
   close(fd);
   errno = error;
@@ -75,7 +72,13 @@ absl::StatusOr<uint16_t> PortKeeper::Renew() {
   Drop();
   fd_ = fd;
   port_ = BoundPort(fd);
+  if (range_.low != 0) Share();
   return port_;
+}
+
+void PortKeeper::Share() {
+  const int on = 1;
+  setsockopt(fd_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 }
 
 int PortKeeper::KeepAny() const {

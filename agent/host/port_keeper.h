@@ -1,6 +1,6 @@
-// Reserves a TCP port for a round's master endpoint with a socket that is bound, never listens, and has
-// SO_REUSEADDR. The kernel gives such a port to no process that asks for any port, and still lets worker 0's store
-// bind it and listen on it. Lives on the loop thread.
+// Reserves a TCP port for a round's master endpoint with a socket that is bound and never listens. The kernel
+// gives such a port to no process that asks for any port. Once it is shared the socket has SO_REUSEADDR, so that
+// worker 0's store can bind the port and listen on it, as could any other process. Lives on the loop thread.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +25,9 @@ class PortKeeper {
   // Reserves a port, different from the previous one unless the range has only one, and then releases the previous
   // one. Errors: no port of the range is free.
   absl::StatusOr<uint16_t> Renew();
+  // Call it when the workers start. A port of a range is shared from the beginning, since several nodes of one
+  // machine may be given the same one.
+  void Share();
   void Drop();
 
   uint16_t port() const { return port_; }  // 0: none

@@ -48,11 +48,13 @@ bool AnotherProcessListens(uint16_t port, bool reuse) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-TEST(PortKeeperTest, AKeptPortServesWorkersAndNotStrangers) {
+TEST(PortKeeperTest, NobodyGetsAPortBeforeTheWorkersStart) {
   PortKeeper keeper({});
   const auto port = keeper.Renew();
   ASSERT_TRUE(port.ok()) << port.status().ToString();
   ASSERT_NE(*port, 0);
+  EXPECT_FALSE(AnotherProcessListens(*port, true));
+  keeper.Share();
   EXPECT_TRUE(AnotherProcessListens(*port, true));
   EXPECT_FALSE(AnotherProcessListens(*port, false));
 }
