@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kMaxNamed = 8;  // processes named in one line
 
-// Of Python, and of packages that have their own ones under the same names (loky).
+// A process that Python starts beside the workers of a pool; packages such as loky have their own, of the same names.
 bool IsHelper(const absl::StatusOr<std::string>& command_line) {
   if (!command_line.ok()) return false;
   return absl::StrContains(*command_line, "resource_tracker import main") ||
