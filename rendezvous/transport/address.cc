@@ -6,6 +6,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -14,6 +15,7 @@
 #include <memory>
 #include <set>
 
+#include "absl/strings/match.h"
 #include "base/core/status_macros.h"
 #include "base/io/event_loop.h"
 #include "base/wire/loopback.h"
@@ -161,6 +163,15 @@ absl::StatusOr<std::vector<std::string>> ResolveHost(const std::string& host, ab
   return lookup.addresses;
 }
 
+absl::StatusOr<std::vector<std::string>> ResolveHostOrSelf(const std::string& host, absl::Duration limit,
+                                                           const std::atomic<bool>* cancelled) {
+  absl::StatusOr<std::vector<std::string>> addresses = ResolveHost(host, limit, cancelled);
+  if (addresses.ok()) return addresses;
+  std::array<char, 256> own{};
+  const bool is_own = gethostname(own.data(), own.size() - 1) == 0 && absl::EqualsIgnoreCase(host, own.data());
+  return is_own ? std::vector<std::string>{"127.0.0.1"} : addresses;
+}
+
 std::string HostsFileAddress(const std::string& host) {
   if (IsLiteral(host)) return host;
   char files_only[] = "f";
@@ -180,7 +191,7 @@ std::string HostsFileAddress(const std::string& host) {
 }
 
 absl::StatusOr<bool> IsLocalAddress(const std::string& host, absl::Duration limit) {
-  ASSIGN_OR_RETURN(const std::vector<std::string> addresses, ResolveHost(host, limit));
+  ASSIGN_OR_RETURN(const std::vector<std::string> addresses, ResolveHostOrSelf(host, limit));
   return std::any_of(addresses.begin(), addresses.end(), &IsOwnAddress);
 }
 

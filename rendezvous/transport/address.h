@@ -19,6 +19,12 @@ inline constexpr absl::Duration kResolveLimit = absl::Seconds(2);
 absl::StatusOr<std::vector<std::string>> ResolveHost(const std::string& host, absl::Duration limit = kResolveLimit,
                                                      const std::atomic<bool>* cancelled = nullptr);
 
+// The same, but this machine's own name, which only the system may know (nss-myhostname, mDNS), leads to loopback
+// if no name server knows it.
+absl::StatusOr<std::vector<std::string>> ResolveHostOrSelf(const std::string& host,
+                                                           absl::Duration limit = kResolveLimit,
+                                                           const std::atomic<bool>* cancelled = nullptr);
+
 // The address of a name in /etc/hosts; empty: none, or several different ones. Asks no name server. An IP address
 // resolves to itself.
 std::string HostsFileAddress(const std::string& host);
@@ -32,7 +38,7 @@ bool IsLiteral(const std::string& host);
 // Whether an IP address is this machine's: one of loopback, or of an interface.
 bool IsOwnAddress(const std::string& literal);
 
-// True if `host`, or an address it resolves to, is an address of this machine. Blocks as ResolveHost() does.
+// True if `host`, or an address it resolves to, is an address of this machine. Blocks as ResolveHostOrSelf() does.
 absl::StatusOr<bool> IsLocalAddress(const std::string& host, absl::Duration limit = kResolveLimit);
 
 }  // namespace muster::rendezvous

@@ -32,7 +32,7 @@ std::function<std::unique_ptr<Codec>()> CodecsFor(const std::shared_ptr<const Cr
 DialTarget TargetOf(const DialPlan& plan, const std::shared_ptr<const Credentials>& shown, size_t choice) {
   const auto resolve = [host = plan.coordinator.host()](const std::atomic<bool>& cancelled) {
     const std::string known = HostsFileAddress(host);
-    return ResolveHost(known.empty() ? host : known, kNameLimit, &cancelled);
+    return ResolveHostOrSelf(known.empty() ? host : known, kNameLimit, &cancelled);
   };
   return {.resolve = resolve,
           .is_own = &IsOwnAddress,

@@ -145,6 +145,21 @@ class NameServers(InNamespaces):
         self.assertNotEqual(b"", asked.read_bytes())
 
 
+class OwnName(InNamespaces):
+    def test_a_machine_knows_itself_by_its_name_though_no_name_server_does(self):
+        name = "known-to-the-system-alone"
+        job = self.job(nodes=2, options=["--nnodes", "2", "--rdzv-endpoint", f"{name}:{PORT}", "--rdzv-id", "own"])
+        with open(NETNS_FILES / self.network.namespace(1) / "hosts", "a", encoding="ascii") as hosts:
+            hosts.write(f"{Network.address(0)} {name}\n")
+        hostnames = [name, "other"]
+        job.prefix = lambda place: [*self.network.prefix(place), "unshare", "--uts", "sh", "-c",
+                                    f'hostname {hostnames[place]} && exec "$@"', "sh"]
+        job.start_all()
+        job.wait_for_round(0)
+        job.open_gate()
+        self.assertEqual({0: 0, 1: 0}, job.exit_codes())
+
+
 class Endpoint(InNamespaces):
     """The endpoint is not node 0's address."""
 
