@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "agent/host/core/output_plan.h"
 #include "base/core/status_macros.h"
 #include "base/stacks/py_spy.h"
 #include "base/text/text.h"
@@ -53,6 +54,7 @@ class Checker {
     Accelerators();
     SharedMemory();
     TemporaryFiles();
+    LogFolder();
     OomGroup();
     return std::move(findings_);
   }
@@ -99,6 +101,8 @@ class Checker {
       const bool port_is_free = OwnPort(port);
       if (!plan_.host.config.primary_source().empty() && !plan_.host.config.loopback_only())
         OwnAddress(host, port_is_free);
+      const std::string few = probe_.few_descriptors(plan_.host.config);
+      if (!few.empty()) Add(Kind::kWrong, "descriptors", few);
       return;
     }
     const auto addresses = probe_.resolve(host);
@@ -368,6 +372,15 @@ class Checker {
     Add(Kind::kWrong, "temporary files", std::string(AsStd(made.message())),
         "workers would have no error file and no MUSTER_DONE_FILE: with a read-only root file system mount an "
         "emptyDir at /tmp, or name another folder in TMPDIR");
+  }
+
+  void LogFolder() {
+    const std::string& folder = plan_.launch.output.log_dir;
+    if (plan_.host.config.slots() == 0 || !plan_.settings.output.log_dir || folder == host::kNoFiles) return;
+    const absl::Status possible = probe_.can_be_written(folder);
+    if (possible.ok()) return Add(Kind::kGood, "log folder", absl::StrCat(folder, " can be written"));
+    Add(Kind::kWrong, "log folder", std::string(AsStd(possible.message())),
+        "the output would be on the console alone: name another folder with --log-dir");
   }
 
   // The file of this process's cgroup (version 2), by the path that its own namespace shows; empty: unknown.

@@ -39,6 +39,11 @@ struct CheckProbe {
   std::function<absl::Status(const std::string& address, const v1::NodeConfig& config)> leads_here;
   std::function<absl::StatusOr<int64_t>()> shared_memory_bytes;  // size of /dev/shm; NotFound: it does not exist
   std::function<absl::Status()> make_temporary_file;             // tries it; the error names the folder
+  // Whether files can be made in that folder, which may be missing. Makes nothing; the error names what is in the
+  // way.
+  std::function<absl::Status(const std::string& folder)> can_be_written;
+  // What the log would say of the descriptors that this node's coordinator may open; empty: nothing.
+  std::function<std::string(const v1::NodeConfig& config)> few_descriptors;
   // What the log would say of the age of this node's certificates; empty: nothing.
   std::function<std::string(const v1::NodeConfig& config)> age_of_certificates;
   // The version of torch that this Python would import. NotFound: none; other codes: it did not answer.

@@ -4,9 +4,12 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
@@ -20,6 +23,7 @@
 #include "base/io/temporary_folder.h"
 #include "base/wire/ids.h"
 #include "muster/v1/rendezvous.grpc.pb.h"
+#include "rendezvous/gate/gate.h"
 #include "rendezvous/gate/tcp.h"
 #include "rendezvous/transport/address.h"
 #include "rendezvous/transport/channel_options.h"
@@ -181,6 +185,19 @@ absl::Status MakeTemporaryFile() {
   return folder.status();
 }
 
+// Looks at the nearest folder that exists: the others would be made in it.
+absl::Status CanBeWritten(const std::string& folder) {
+  std::error_code ignored;
+  std::filesystem::path nearest = std::filesystem::absolute(folder, ignored);
+  while (!std::filesystem::exists(nearest, ignored) && nearest.has_relative_path())
+    nearest = nearest.parent_path();
+  if (!std::filesystem::is_directory(nearest, ignored)) {
+    return absl::FailedPreconditionError(absl::StrCat(nearest.string(), " is no folder"));
+  }
+  return access(nearest.c_str(), W_OK | X_OK) == 0 ? absl::OkStatus()
+                                                   : absl::ErrnoToStatus(errno, nearest.string());
+}
+
 // Does not import it, which may take many seconds on a cold disk.
 absl::StatusOr<std::string> TorchVersion(const std::string& python) {
   constexpr char kPrintVersion[] =
@@ -211,6 +228,11 @@ CheckProbe SystemCheckProbe() {
   probe.ask_coordinator = AskCoordinator;
   probe.shared_memory_bytes = SharedMemoryBytes;
   probe.make_temporary_file = MakeTemporaryFile;
+  probe.can_be_written = CanBeWritten;
+  probe.few_descriptors = [](const v1::NodeConfig& config) {
+    rendezvous::RaiseDescriptorLimit();  // as the coordinator does
+    return rendezvous::WarningOfFewDescriptors(config, rendezvous::DescriptorLimit());
+  };
   probe.age_of_certificates = [](const v1::NodeConfig& config) {
     return rendezvous::WarningOnAge(config, absl::Now());
   };

@@ -10,6 +10,8 @@
 namespace muster::cli {
 namespace {
 
+using ::testing::Contains;
+using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using Kind = Finding::Kind;
@@ -43,6 +45,8 @@ struct Node {
     probe.leads_here = [](const std::string&, const v1::NodeConfig&) { return absl::OkStatus(); };
     probe.shared_memory_bytes = [] { return 8192 * kMebibyte; };
     probe.make_temporary_file = [] { return absl::OkStatus(); };
+    probe.can_be_written = [](const std::string&) { return absl::OkStatus(); };
+    probe.few_descriptors = [](const v1::NodeConfig&) { return ""; };
     probe.torch_version = [](const std::string&) { return "2.13.0"; };
     probe.age_of_certificates = [](const v1::NodeConfig&) { return ""; };
     probe.look_at_file = [this](const std::string& path) {
@@ -322,6 +326,26 @@ TEST(EnvCheck, AReadOnlyRootNeedsAFolderForTemporaryFiles) {
   EXPECT_EQ(Named(node, "temporary files").kind, Kind::kWrong);
   EXPECT_EQ(Named(node, "temporary files").text, "/tmp: Read-only file system");
   EXPECT_THAT(Named(node, "temporary files").advice, HasSubstr("emptyDir at /tmp"));
+}
+
+TEST(EnvCheck, ALogFolderThatCannotBeWrittenIsNamed) {
+  Node node;
+  node.plan.settings.output.log_dir.emplace().value = "/srv/logs";
+  node.plan.launch.output.log_dir = "/srv/logs";
+  EXPECT_EQ(Named(node, "log folder").kind, Kind::kGood);
+  node.probe.can_be_written = [](const std::string&) {
+    return absl::PermissionDeniedError("/srv: Read-only file system");
+  };
+  EXPECT_EQ(Named(node, "log folder").kind, Kind::kWrong);
+  EXPECT_EQ(Named(node, "log folder").text, "/srv: Read-only file system");
+}
+
+TEST(EnvCheck, APrimaryWithTooFewDescriptorsIsTold) {
+  Node node;
+  node.probe.few_descriptors = [](const v1::NodeConfig&) { return "too few"; };
+  EXPECT_THAT(node.Check(), Not(Contains(Field(&Finding::name, "descriptors")))) << "it is another node's matter";
+  node.plan.host.config.set_serves(v1::NodeConfig::SERVES_YES);
+  EXPECT_EQ(Named(node, "descriptors").text, "too few");
 }
 
 TEST(EnvCheck, ThePythonWithoutTorchIsNoted) {
