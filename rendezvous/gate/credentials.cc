@@ -1,5 +1,7 @@
 #include "rendezvous/gate/credentials.h"
 
+#include <algorithm>
+
 #include "base/core/check.h"
 #include "rendezvous/gate/key.h"
 #include "rendezvous/gate/tls.h"
@@ -10,16 +12,25 @@ namespace {
 class OfTokens : public Credentials {
  public:
   explicit OfTokens(const std::vector<GateKey>& keys) : server_(keys) {
-    for (const GateKey& key : keys) clients_.emplace_back(key, /*shows_next=*/&key != &keys.back());
+    for (const GateKey& key : keys) {
+      clients_.emplace_back(key, /*shows_next=*/&key != &keys.back());
+      identities_.push_back(key.identity);
+    }
   }
 
   std::unique_ptr<Codec> Accept() const override { return server_.Accept(); }
+  bool IsNamedIn(std::string_view hello) const override {
+    return std::any_of(identities_.begin(), identities_.end(), [&](const std::string& identity) {
+      return hello.find(identity) != std::string_view::npos;
+    });
+  }
   std::unique_ptr<Codec> Connect(size_t choice) const override { return clients_.at(choice).Connect(); }
   size_t choices() const override { return clients_.size(); }
 
  private:
   const TlsServer server_;
   std::vector<TlsClient> clients_;
+  std::vector<std::string> identities_;
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,8 @@ class Credentials {
  public:
   virtual ~Credentials() = default;
   virtual std::unique_ptr<Codec> Accept() const = 0;
+  // Whether a client whose first bytes these are says that it has our key.
+  virtual bool IsNamedIn(std::string_view /*hello*/) const { return false; }
   // choice: which of those that this node has, below choices().
   virtual std::unique_ptr<Codec> Connect(size_t choice) const = 0;
   virtual size_t choices() const = 0;  // at least 1

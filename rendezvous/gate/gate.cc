@@ -2,9 +2,11 @@
 
 #include <malloc.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <optional>
@@ -23,6 +25,7 @@ namespace {
 constexpr int kBacklog = 4'096;                          // the kernel takes at most net.core.somaxconn
 constexpr int kAcceptsAtOnce = 64;                       // between other events
 constexpr int kAcceptsPerTick = 500;                     // further connections wait in the kernel
+constexpr size_t kHelloBytes = 1'024;                    // an agent's has fewer
 constexpr int kManyClosed = 100;                         // connections after which memory is given back
 constexpr absl::Duration kTrimEvery = absl::Seconds(5);  // at most: it takes time, and strangers can cause it
 constexpr absl::Duration kGateTick = absl::Milliseconds(100);
@@ -110,20 +113,33 @@ void Gate::Accept(int listener) {
     Connection& connection = connections_[id];
     connection.ip = IpOf(from);
     connection.socket = std::move(fd);
+    connection.receive_buffer = ShrinkReceiveBuffer(connection.socket.get());
     thread_->loop()->Watch(connection.socket.get(), EPOLLIN, [this, id](uint32_t) { OnReadable(id); });
     driver_.Feed(&GateCore::OnAccepted, id, SourceOf(from, connection.ip));
   }
 }
 
-// An event may be that of a closed connection whose descriptor this one has got.
+// An event, here and below, may be that of a closed connection whose descriptor this one has got.
 void Gate::OnReadable(ConnectionId id) {
   const auto it = connections_.find(id);
   if (it == connections_.end()) return;
-  char first = 0;
+  std::array<char, kHelloBytes> first;
   const int fd = it->second.socket.get();
-  if (recv(fd, &first, sizeof(first), MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN) return;
-  thread_->loop()->Unwatch(fd);
-  driver_.Feed(&GateCore::OnSpoke, id);
+  const ssize_t got = recv(fd, first.data(), first.size(), MSG_PEEK | MSG_DONTWAIT);
+  if (got < 0 && errno == EAGAIN) return;
+  if (got <= 0) return Remove(id, "");
+  thread_->loop()->Watch(fd, EPOLLRDHUP, [this, id](uint32_t) { OnHungUp(id); });
+  const auto& live = options_.credentials;
+  const std::string_view hello(first.data(), static_cast<size_t>(got));
+  driver_.Feed(&GateCore::OnSpoke, id, live != nullptr && live->newest().credentials->IsNamedIn(hello));
+}
+
+// A connection that its peer has closed while it waits keeps neither its place nor its descriptor.
+void Gate::OnHungUp(ConnectionId id) {
+  const auto it = connections_.find(id);
+  if (it == connections_.end() || !it->second.socket.valid()) return;
+  pollfd polled{it->second.socket.get(), POLLRDHUP, 0};
+  if (poll(&polled, 1, 0) == 1) Remove(id, "");
 }
 
 // No descriptor or no memory is free: connections wait in the kernel.
@@ -165,7 +181,9 @@ void Gate::Do(const LetIn& effect) {
   const auto it = connections_.find(id);
   if (it == connections_.end()) return;
   Connection& connection = it->second;
+  thread_->loop()->Unwatch(connection.socket.get());
   PrepareConnection(connection.socket.get(), options_.dead_after);
+  ReleaseReceiveBuffer(connection.socket.get(), connection.receive_buffer);
   const auto& live = options_.credentials;
   auto codec = std::make_unique<Guarded>(live == nullptr ? PlainServer() : live->newest().credentials->Accept(),
                                          &visitor_bytes_, id);

@@ -70,7 +70,8 @@ class Gate {
  private:
   struct Connection {
     std::string ip;
-    OwnedFd socket;  // until it is let in
+    OwnedFd socket;          // until it is let in
+    int receive_buffer = 0;  // see ShrinkReceiveBuffer
     std::unique_ptr<Relay> relay;
     std::string name;  // empty: its handshake is not over
   };
@@ -83,6 +84,7 @@ class Gate {
   void Do(const CloseConnection& effect);
   void Do(const TellRefused& effect);
   void OnReadable(ConnectionId id);
+  void OnHungUp(ConnectionId id);
   void OnReady(ConnectionId id);
   void OnEnded(ConnectionId id, const absl::Status& why);
   void Evict(ConnectionId id);

@@ -14,12 +14,13 @@ class Wanted {
   Wanted(const BySource* places, size_t limit, size_t limit_of_source)
       : places_(places), full_(places->size() >= limit), limit_of_source_(limit_of_source) {}
 
-  // Whether one in a place of this source must leave it. waiting: those that want a place.
-  bool Take(const std::string& source, const BySource& waiting) {
+  // Whether one in a place of this source must leave it. here, in_all: how many of this source, and of all, want
+  // a place.
+  bool Take(const std::string& source, size_t here, size_t in_all) {
     const bool source_full = places_->SizeOf(source) + taken_[source] >= limit_of_source_;
     size_t& taken = taken_[source];
-    const bool wanted_here = source_full && taken < waiting.SizeOf(source);
-    if (!wanted_here && !(full_ && taken_in_all_ < waiting.size())) return false;
+    const bool wanted_here = source_full && taken < here;
+    if (!wanted_here && !(full_ && taken_in_all_ < in_all)) return false;
     ++taken;
     ++taken_in_all_;
     return true;
@@ -50,7 +51,13 @@ void GateCore::OnAccepted(BootTime now, ConnectionId id, const std::string& sour
   connections_.emplace(id, Connection{.source = source, .since = now});
   timed_.insert(id);
   waiting_.Add(source, id);
-  if (waiting_.size() > limits_.waiting) Close(now, waiting_.OldestOfFullest(), out);
+  if (waiting() <= limits_.waiting) return;
+  NoteFlood(now, out);
+  CloseOneThatWaits(now, out);
+}
+
+void GateCore::CloseOneThatWaits(BootTime now, GateEffects* out) {
+  Close(now, (waiting_.empty() ? named_.ids : waiting_).OldestOfFullest(), out);
 }
 
 // Closes one connection: whose agent has left, since after a cut those hold most descriptors; else one that waits
@@ -59,16 +66,16 @@ void GateCore::OnShortage(BootTime now, GateEffects* out) {
   const auto left = std::find_if(timed_.begin(), timed_.end(),
                                  [&](ConnectionId id) { return connections_.at(id).state == State::kLeft; });
   if (left != timed_.end()) return Close(now, *left, out);
-  if (!waiting_.empty()) return Close(now, waiting_.OldestOfFullest(), out);
+  if (waiting() > 0) return CloseOneThatWaits(now, out);
   const auto slow = std::find_if(timed_.begin(), timed_.end(),
                                  [&](ConnectionId id) { return IsSlow(now, connections_.at(id)); });
   if (slow != timed_.end()) Close(now, *slow, out);
 }
 
-void GateCore::OnSpoke(BootTime now, ConnectionId id, GateEffects* out) {
+void GateCore::OnSpoke(BootTime now, ConnectionId id, bool named, GateEffects* out) {
   const auto it = connections_.find(id);
   if (it == connections_.end() || it->second.state != State::kSilent) return;
-  Enter(now, id, State::kSpoken);
+  Enter(now, id, named ? State::kNamed : State::kSpoken);
   LetNextIn(now, out);
 }
 
@@ -126,6 +133,7 @@ absl::Duration GateCore::LimitOf(State state) const {
     case State::kSilent:
       return kSilenceLimit;
     case State::kSpoken:
+    case State::kNamed:
       return kWaitLimit;
     case State::kHandshake:
       return kHandshakeLimit;
@@ -161,14 +169,16 @@ bool GateCore::IsSlow(BootTime now, const Connection& connection) const {
 // For each connection that waits for a place in vain, closes the oldest one that keeps it out, if that is slow.
 // Strangers are no guests: they cannot fill the places of guests, and cost none while there is room.
 void GateCore::MakePlaces(BootTime now, GateEffects* out) {
-  if (spoken_.empty()) return;
+  const size_t waiting = spoken_.ids.size() + named_.ids.size();
+  if (waiting == 0) return;
   Wanted visitors(&visitors_, limits_.visitors, limits_.visitors_of_source);
   Wanted guests(&guests_, limits_.guests, limits_.guests_of_source);
   for (const ConnectionId id : timed_) {
     const Connection& connection = connections_.at(id);
     if (!IsSlow(now, connection)) continue;
     Wanted& wanted = KindOf(connection.state) == Kind::kVisitor ? visitors : guests;
-    if (wanted.Take(connection.source, spoken_)) Close(now, id, out);
+    const size_t here = spoken_.ids.SizeOf(connection.source) + named_.ids.SizeOf(connection.source);
+    if (wanted.Take(connection.source, here, waiting)) Close(now, id, out);
   }
 }
 
@@ -184,6 +194,8 @@ GateCore::Kind GateCore::KindOf(State state) {
     case State::kSilent:
     case State::kSpoken:
       return Kind::kWaiting;
+    case State::kNamed:
+      return Kind::kNamed;
     case State::kHandshake:
     case State::kInside:
       return Kind::kVisitor;
@@ -203,6 +215,8 @@ BySource* GateCore::CountOf(State state) {
   switch (KindOf(state)) {
     case Kind::kWaiting:
       return &waiting_;
+    case Kind::kNamed:
+      return &named_.ids;
     case Kind::kVisitor:
       return &visitors_;
     case Kind::kGuest:
@@ -213,17 +227,23 @@ BySource* GateCore::CountOf(State state) {
   return nullptr;
 }
 
+GateCore::Line* GateCore::LineOf(State state) {
+  if (state == State::kNamed) return &named_;
+  return state == State::kSpoken ? &spoken_ : nullptr;
+}
+
 void GateCore::Enter(BootTime now, ConnectionId id, State state) {
   Connection& connection = connections_.at(id);
   const std::string& source = connection.source;
   if (BySource* const before = CountOf(connection.state)) before->Remove(source, id);
-  spoken_.Remove(source, id);
+  spoken_.ids.Remove(source, id);
   connection.state = state;
   connection.since = now;
   if (BySource* const after = CountOf(state)) after->Add(source, id);
-  if (state != State::kSpoken) return;
-  spoken_.Add(source, id);
-  if (have_a_turn_.insert(source).second) turns_.push_back({.source = source});
+  Line* const line = LineOf(state);
+  if (line == nullptr) return;
+  if (state == State::kSpoken) spoken_.ids.Add(source, id);
+  if (line->have_a_turn.insert(source).second) line->turns.push_back({.source = source});
 }
 
 bool GateCore::HasRoom() const { return visitors_.size() < limits_.visitors && guests_.size() < limits_.guests; }
@@ -233,27 +253,46 @@ bool GateCore::HasRoom(const std::string& source) const {
          guests_.SizeOf(source) < limits_.guests_of_source;
 }
 
-// One from each source in turn, so that a source with many does not keep others waiting.
 void GateCore::LetNextIn(BootTime now, GateEffects* out) {
+  LetInFrom(&named_, now, out);
+  LetInFrom(&spoken_, now, out);
+  if (!spoken_.ids.empty() && !let_ins_.Has(now)) NoteFlood(now, out);
+}
+
+// One from each source in turn, so that a source with many does not keep others waiting.
+void GateCore::LetInFrom(Line* line, BootTime now, GateEffects* out) {
   size_t idle = 0;  // sources in a row that have no room of their own
-  while (HasRoom() && idle < turns_.size() && let_ins_.Has(now)) {
-    Turn turn = std::move(turns_.front());
-    turns_.pop_front();
-    if (spoken_.SizeOf(turn.source) == 0) {
-      have_a_turn_.erase(turn.source);
+  while (HasRoom() && idle < line->turns.size() && let_ins_.Has(now)) {
+    Turn turn = std::move(line->turns.front());
+    line->turns.pop_front();
+    if (line->ids.SizeOf(turn.source) == 0) {
+      line->have_a_turn.erase(turn.source);
       continue;
     }
     ++idle;
     if (HasRoom(turn.source)) {
-      const ConnectionId id = turn.newest ? spoken_.NewestOf(turn.source) : spoken_.OldestOf(turn.source);
+      const ConnectionId id = turn.newest ? line->ids.NewestOf(turn.source) : line->ids.OldestOf(turn.source);
       turn.newest = !turn.newest;
       Enter(now, id, State::kHandshake);
       let_ins_.Spend();
       out->emplace_back(LetIn{id});
       idle = 0;
     }
-    turns_.push_back(std::move(turn));  // removed at its next turn if nothing of it waits any more
+    line->turns.push_back(std::move(turn));  // removed at its next turn if nothing of it waits any more
   }
+}
+
+void GateCore::NoteFlood(BootTime now, GateEffects* out) {
+  if (now - flood_logged_at_ < kFloodLoggedAgain) return;
+  flood_logged_at_ = now;
+  const BySource& those = waiting_.empty() ? named_.ids : waiting_;
+  Say(Severity::kWarning,
+      absl::StrCat("more connections reach this port than it lets in (most are from ",
+                   connections_.at(those.OldestOfFullest()).source,
+                   "), so nodes that join may wait: restrict who can reach it; with a token (--token-file) this "
+                   "job's nodes are let in first; logged again after ",
+                   absl::FormatDuration(kFloodLoggedAgain)),
+      out);
 }
 
 void GateCore::Tell(BootTime now, const std::string& source, const std::string& why, GateEffects* out) {

@@ -5,9 +5,9 @@
 // A connection waits until it has said something and there is room; then it is a visitor; once it has proved that
 // it has the credentials, a guest; once the coordinator has admitted an agent on it, a member. All but members are
 // counted, in all and from one address, so that a job of any size behind one address gets in, one part after the
-// other. Of one address, who came last and who came first are let in by turns. Among many who are slow on purpose
-// an agent is the last for a moment, and need not wait for all who came before it; among many who come and go it
-// is soon the first. Pure.
+// other. Who names the job's key in its first bytes comes before all others. Of one address, who came last and who
+// came first are let in by turns. Among many who are slow on purpose an agent is the last for a moment, and need
+// not wait for all who came before it; among many who come and go it is soon the first. Pure.
 #pragma once
 
 #include <cstddef>
@@ -52,6 +52,7 @@ inline constexpr absl::Duration kLongestTick = absl::Seconds(1);  // more was a 
 inline constexpr int kLetInBurst = 2'000;
 inline constexpr int kLetInsPerSecond = 200;
 inline constexpr int kMaxRefusalsTold = 10;  // per second; the coordinator is not busied with more
+inline constexpr absl::Duration kFloodLoggedAgain = absl::Hours(1);
 
 struct LetIn {
   ConnectionId id = 0;
@@ -73,7 +74,8 @@ class GateCore {
 
   // source: the address that it comes from, or its network.
   void OnAccepted(BootTime now, ConnectionId id, const std::string& source, GateEffects* out);
-  void OnSpoke(BootTime now, ConnectionId id, GateEffects* out);
+  // named: its first bytes name the job's key. That proves nothing: names can be overheard.
+  void OnSpoke(BootTime now, ConnectionId id, bool named, GateEffects* out);
   // The connection has done its handshake. proved: that showed its credentials, so it is no stranger any more.
   void OnReady(BootTime now, ConnectionId id, bool proved, GateEffects* out);
   // The coordinator has admitted an agent on it, or the agent's stream has ended.
@@ -87,10 +89,10 @@ class GateCore {
 
   size_t visitors() const { return visitors_.size(); }
   size_t guests() const { return guests_.size(); }
-  size_t waiting() const { return waiting_.size(); }
+  size_t waiting() const { return waiting_.size() + named_.ids.size(); }
 
  private:
-  enum class State { kSilent, kSpoken, kHandshake, kInside, kProved, kMember, kLeft, kClosing };
+  enum class State { kSilent, kSpoken, kNamed, kHandshake, kInside, kProved, kMember, kLeft, kClosing };
   struct Connection {
     std::string source;
     State state = State::kSilent;
@@ -100,10 +102,17 @@ class GateCore {
     std::string source;
     bool newest = true;  // the newest of its connections is let in, else the oldest
   };
+  // Connections that have spoken, in line for a place.
+  struct Line {
+    BySource ids;
+    std::deque<Turn> turns;             // sources that may have connections in it
+    std::set<std::string> have_a_turn;  // the same
+  };
 
-  enum class Kind { kWaiting, kVisitor, kGuest, kUncounted };
+  enum class Kind { kWaiting, kNamed, kVisitor, kGuest, kUncounted };
   static Kind KindOf(State state);
   BySource* CountOf(State state);
+  Line* LineOf(State state);
   bool IsSlow(BootTime now, const Connection& connection) const;
   bool HasRoom() const;
   bool HasRoom(const std::string& source) const;
@@ -113,20 +122,23 @@ class GateCore {
   void MakePlaces(BootTime now, GateEffects* out);
   void ForgetPause(BootTime now);
   absl::Duration LimitOf(State state) const;
+  void CloseOneThatWaits(BootTime now, GateEffects* out);
   void LetNextIn(BootTime now, GateEffects* out);
+  void LetInFrom(Line* line, BootTime now, GateEffects* out);
+  void NoteFlood(BootTime now, GateEffects* out);
   void Tell(BootTime now, const std::string& source, const std::string& why, GateEffects* out);
 
   const GateLimits limits_;
   std::map<ConnectionId, Connection> connections_;
-  std::set<ConnectionId> timed_;       // all but members
-  BySource waiting_;                   // in its first two states
-  BySource spoken_;                    // of them, those that have said something
-  BySource visitors_;                  // let in, and not known to have the credentials
-  BySource guests_;                    // they have the credentials
-  std::deque<Turn> turns_;             // sources that may have connections that have spoken
-  std::set<std::string> have_a_turn_;  // the same
+  std::set<ConnectionId> timed_;  // all but members
+  BySource waiting_;              // in its first two states
+  Line spoken_;                   // of them, those that have said something
+  Line named_;                    // those that name the job's key: let in before the others
+  BySource visitors_;             // let in, and not known to have the credentials
+  BySource guests_;               // they have the credentials
   Allowance let_ins_{kLetInBurst, kLetInsPerSecond};
   BootTime last_tick_ = absl::InfiniteFuture();
+  BootTime flood_logged_at_ = absl::InfinitePast();
   int told_ = 0;  // since told_since_
   BootTime told_since_ = absl::InfinitePast();
 };

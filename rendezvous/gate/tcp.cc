@@ -16,6 +16,8 @@ namespace muster::rendezvous {
 namespace {
 
 constexpr std::string_view kMappedPrefix = "::ffff:";
+// Of a connection that waits; the kernel doubles it. It takes the packet that crosses this bound as a whole.
+constexpr int kWaitingBytes = 8 * 1024;
 
 const sockaddr_in* AsV4(const SocketAddress& a) { return reinterpret_cast<const sockaddr_in*>(&a.storage); }
 const sockaddr_in6* AsV6(const SocketAddress& a) { return reinterpret_cast<const sockaddr_in6*>(&a.storage); }
@@ -72,6 +74,23 @@ void PrepareConnection(int fd, absl::Duration dead_after) {
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
   const auto limit_ms = static_cast<unsigned>(absl::ToInt64Milliseconds(dead_after));
   setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit_ms, sizeof(limit_ms));
+}
+
+int ShrinkReceiveBuffer(int fd) {
+  int before = 0;
+  socklen_t size = sizeof(before);
+  const int no_lock = 0;  // a buffer whose size was set does not grow by itself
+  if (setsockopt(fd, SOL_SOCKET, SO_BUF_LOCK, &no_lock, sizeof(no_lock)) != 0) return 0;
+  if (getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &before, &size) != 0) return 0;
+  setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &kWaitingBytes, sizeof(kWaitingBytes));
+  return before;
+}
+
+void ReleaseReceiveBuffer(int fd, int before) {
+  if (before == 0) return;
+  const int half = before / 2, no_lock = 0;  // the kernel doubles it
+  setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &half, sizeof(half));
+  setsockopt(fd, SOL_SOCKET, SO_BUF_LOCK, &no_lock, sizeof(no_lock));
 }
 
 absl::StatusOr<NamedPair> MakeNamedPair() {

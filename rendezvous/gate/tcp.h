@@ -35,6 +35,13 @@ uint16_t PortOf(const SocketAddress& address);
 // nothing for this time.
 void PrepareConnection(int fd, absl::Duration dead_after);
 
+// Lets the kernel hold less of what a peer sends that is not read yet. For a connection that was accepted: set on
+// the one that listens, it would bound what a connection ever receives. Returns the size before; 0: the kernel
+// (before Linux 5.15) could not let the buffer grow again, and nothing has changed.
+int ShrinkReceiveBuffer(int fd);
+// Back to that size, and as large later as the kernel likes. before: what ShrinkReceiveBuffer has returned.
+void ReleaseReceiveBuffer(int fd, int before);
+
 // Two connected, non-blocking Unix sockets. The first one has a name that no other socket has, in the form in
 // which gRPC tells the peer of the second one.
 struct NamedPair {

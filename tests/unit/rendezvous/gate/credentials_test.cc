@@ -3,8 +3,27 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 namespace muster::rendezvous {
 namespace {
+
+// What a client with this token sends first, to a job of that run.
+std::string HelloWith(const std::string& token, const std::string& run) {
+  std::string hello;
+  EXPECT_TRUE(TokenCredentials({token}, run)->Connect(0)->Start(&hello).ok());
+  return hello;
+}
+
+TEST(TokenCredentialsTest, AHelloNamesTheJobsKey) {
+  const std::string old = "a-token-of-22-characters", next = "the-next-token-of-22-characters";
+  const auto credentials = TokenCredentials({old, next}, "run");
+  EXPECT_TRUE(credentials->IsNamedIn(HelloWith(old, "run")));
+  EXPECT_TRUE(credentials->IsNamedIn(HelloWith(next, "run")));
+  EXPECT_FALSE(credentials->IsNamedIn(HelloWith("another-token-of-22-characters", "run")));
+  EXPECT_FALSE(credentials->IsNamedIn(HelloWith(old, "another run")));
+  EXPECT_FALSE(credentials->IsNamedIn(""));
+}
 
 TEST(CredentialTurnTest, TheOnlyTokenIsRefusedForGood) {
   CredentialTurn turn;

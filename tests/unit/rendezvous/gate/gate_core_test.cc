@@ -26,7 +26,12 @@ class GateCoreTest : public ::testing::Test {
   // One that has begun its handshake.
   ConnectionId Arrive(const std::string& source) {
     const ConnectionId id = Accept(source);
-    if (!closed_.contains(id)) Feed(&GateCore::OnSpoke, id);
+    if (!closed_.contains(id)) Feed(&GateCore::OnSpoke, id, false);
+    return id;
+  }
+  ConnectionId ArriveNamed(const std::string& source) {
+    const ConnectionId id = Accept(source);
+    Feed(&GateCore::OnSpoke, id, true);
     return id;
   }
   std::vector<ConnectionId> ArriveMany(const std::string& source, size_t count) {
@@ -72,10 +77,11 @@ class GateCoreTest : public ::testing::Test {
   std::vector<ConnectionId> inside_;  // in the order in which they were let in
   std::set<ConnectionId> closed_;     // by the core
   std::vector<std::string> told_;
+  std::vector<std::string> logged_;
   CoreDriver<GateCore, GateEffect> driver_{&core_,
                                            {.clock = [this] { return now_; },
                                             .carry_out = [this](const GateEffect& effect) { CarryOut(effect); },
-                                            .log = [](const Note&) {}}};
+                                            .log = [this](const Note& note) { logged_.push_back(note.text); }}};
 };
 
 TEST_F(GateCoreTest, WhoSpeaksIsLetIn) {
@@ -83,7 +89,7 @@ TEST_F(GateCoreTest, WhoSpeaksIsLetIn) {
   const ConnectionId speaking = Arrive("b");
   EXPECT_EQ(inside_, std::vector{speaking});
   EXPECT_EQ(core_.waiting(), 1u);
-  Feed(&GateCore::OnSpoke, silent);
+  Feed(&GateCore::OnSpoke, silent, false);
   EXPECT_EQ(inside_, (std::vector{speaking, silent}));
 }
 
@@ -115,6 +121,44 @@ TEST_F(GateCoreTest, OnlyAsManyLoseTheirPlaceAsWaitForOne) {
   Pass(kPressedLimit);
   EXPECT_EQ(closed_.size(), 3u);
   EXPECT_TRUE(told_.empty()) << "nothing was wrong with them";
+}
+
+// Its neighbours came before it and after it, and are as quick.
+TEST_F(GateCoreTest, WhoNamesTheJobsKeyIsLetInBeforeAllOthers) {
+  ArriveMany("a", limits_.visitors_of_source + 5);
+  const ConnectionId agents[] = {ArriveNamed("a"), ArriveNamed("a")};
+  ArriveMany("a", 5);
+  for (int i = 0; i < 2; ++i) {
+    Feed(&GateCore::OnClosed, inside_[i], std::string());
+    EXPECT_TRUE(inside_.back() == agents[0] || inside_.back() == agents[1]);
+  }
+  EXPECT_NE(inside_.back(), *(inside_.end() - 2));
+}
+
+TEST_F(GateCoreTest, IfTheRoomIsFullWhoNamesTheJobsKeyStays) {
+  ArriveMany("a", limits_.visitors_of_source);
+  const ConnectionId agent = ArriveNamed("a");
+  ArriveMany("a", limits_.waiting + 5);
+  EXPECT_EQ(core_.waiting(), limits_.waiting);
+  EXPECT_FALSE(closed_.contains(agent));
+}
+
+TEST_F(GateCoreTest, WhoOnlyNamesTheKeyIsBoundedToo) {
+  for (size_t i = 0; i < limits_.visitors_of_source + limits_.waiting + 5; ++i) ArriveNamed("a");
+  EXPECT_EQ(core_.waiting(), limits_.waiting);
+  EXPECT_EQ(closed_.size(), 5u);
+}
+
+TEST_F(GateCoreTest, AFloodIsOneLineAnHour) {
+  for (int i = 0; i < 2; ++i) {
+    ArriveMany("b", 10 + limits_.visitors_of_source + limits_.waiting);
+    Pass(kWaitLimit);
+  }
+  ASSERT_EQ(logged_.size(), 1u);
+  EXPECT_NE(logged_[0].find("most are from b"), std::string::npos);
+  Pass(kFloodLoggedAgain);
+  ArriveMany("b", 10 + limits_.visitors_of_source + limits_.waiting);
+  EXPECT_EQ(logged_.size(), 2u);
 }
 
 TEST_F(GateCoreTest, OneAddressDoesNotKeepOthersOut) {

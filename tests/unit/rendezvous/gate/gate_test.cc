@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -178,6 +180,52 @@ class GateTest : public ::testing::Test {
     EXPECT_EQ(ReadFrom(joined.ours, kSettingsFrame.size()), kSettingsFrame);
   }
 
+  // A gate with a token that has room for one guest of an address, who is here.
+  Joined OpenAndFill() {
+    rlimit usual{};
+    getrlimit(RLIMIT_NOFILE, &usual);
+    const rlimit few = {.rlim_cur = 24, .rlim_max = usual.rlim_max};  // see LimitsFor
+    setrlimit(RLIMIT_NOFILE, &few);
+    Open(WithTokens({kToken}));
+    setrlimit(RLIMIT_NOFILE, &usual);
+    return Join(With(kToken));
+  }
+  struct RawClient {
+    OwnedFd fd;
+    SocketAddress name;
+  };
+  RawClient ConnectRaw(std::string_view first) {
+    RawClient client{.fd = OwnedFd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)), .name = {}};
+    const auto gate = ParseSocketAddress("127.0.0.1", static_cast<uint16_t>(gate_->port()));
+    EXPECT_EQ(connect(client.fd.get(), gate->get(), gate->size), 0);
+    client.name.size = sizeof(client.name.storage);
+    getsockname(client.fd.get(), client.name.get(), &client.name.size);
+    WriteTo(client.fd, first);
+    return client;
+  }
+  // The gate's end of a connection; -1: it has none (any more).
+  static int GatesEnd(const RawClient& client) {
+    for (int fd = 0; fd < 1'024; ++fd) {
+      SocketAddress peer;
+      peer.size = sizeof(peer.storage);
+      if (getpeername(fd, peer.get(), &peer.size) == 0 && peer.storage.ss_family == AF_INET &&
+          PortOf(peer) == PortOf(client.name))
+        return fd;
+    }
+    return -1;
+  }
+  static int Option(int fd, int option) {
+    int value = -1;
+    socklen_t size = sizeof(value);
+    getsockopt(fd, SOL_SOCKET, option, &value, &size);
+    return value;
+  }
+  static bool Eventually(const std::function<bool()>& condition) {
+    const absl::Time end = absl::Now() + kPatience;
+    while (!condition() && absl::Now() < end) absl::SleepFor(absl::Milliseconds(1));
+    return condition();
+  }
+
   absl::Duration address_limit_ = kPatience;
   std::string own_address_;  // of this machine, as dialers are told; empty: none
   Inbox<OwnedFd> connections_;
@@ -319,6 +367,44 @@ TEST_F(GateTest, NobodySendsMuchBeforeItIsAdmitted) {
     }
     EXPECT_TRUE(refused_.empty());
   }
+}
+
+// The guest would lose its place to one that waits for 3 s.
+TEST_F(GateTest, AConnectionThatIsClosedWhileItWaitsIsDroppedAtOnce) {
+  const Joined guest = OpenAndFill();
+  for (const std::string_view first : {"", "\x16"}) {
+    RawClient client = ConnectRaw(first);
+    EXPECT_TRUE(Eventually([&] { return GatesEnd(client) >= 0; }));
+    client.fd.Reset();
+    EXPECT_TRUE(Eventually([&] { return GatesEnd(client) < 0; }));
+  }
+  Answer(guest);
+  EXPECT_TRUE(refused_.empty());
+}
+
+TEST_F(GateTest, AConnectionThatWaitsHoldsLittleOfTheKernelsMemory) {
+  const Joined guest = OpenAndFill();
+  const RawClient client = ConnectRaw("\x16");
+  int fd = -1;
+  EXPECT_TRUE(Eventually([&] { return (fd = GatesEnd(client)) >= 0 && Option(fd, SO_RCVBUF) == 16 * 1024; }));
+  const std::string much(1024 * 1024, 'x');
+  ssize_t sent = 0;
+  while ((sent = send(client.fd.get(), much.data(), much.size(), MSG_DONTWAIT)) > 0) {
+  }
+  int queued = 0;
+  ASSERT_EQ(ioctl(fd, FIONREAD, &queued), 0);
+  EXPECT_LT(queued, 40 * 1024);
+}
+
+TEST_F(GateTest, TheReceiveBufferOfWhoIsLetInGrowsAsUsual) {
+  Open(nullptr);
+  const RawClient client = ConnectRaw(kHello);
+  const OwnedFd theirs = connections_.Take().value_or(OwnedFd());
+  EXPECT_EQ(ReadFrom(theirs, kHello.size()), kHello);
+  const int fd = GatesEnd(client);
+  const OwnedFd usual(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  EXPECT_EQ(Option(fd, SO_RCVBUF), Option(usual.get(), SO_RCVBUF));
+  EXPECT_EQ(Option(fd, SO_BUF_LOCK), 0) << "it has no fixed size";
 }
 
 TEST_F(GateTest, AServerThatSaysNothingIsGivenUp) {
