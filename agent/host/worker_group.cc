@@ -294,7 +294,8 @@ void WorkerGroup::SayWhatItLeaves(int rank, pid_t pid, const Ending& ending) con
   Log(Severity::kWarning, kPart,
       "worker rank " + std::to_string(rank) + " (pid " + std::to_string(pid) +
           ") exited with code 0 while processes that it had started still ran; ended with it: " + left +
-          "; if they were the training, let the program wait for them (in a shell script: wait)");
+          "; if they were the training, let the program wait for them (in a shell script: wait)",
+      {.rank = rank});
 }
 
 void WorkerGroup::OnSpawnFailed(int local_rank, int exit_code, const std::string& why) {

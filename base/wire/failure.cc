@@ -37,7 +37,7 @@ bool SoundsLikeAnEcho(const v1::Failure& failure) {
 
 std::string DescribeEcho(const v1::Failure& failure, int world_size) {
   if (world_size <= 1 || !SoundsLikeAnEcho(failure)) return "";
-  return "; it lost a connection: another rank's failure may be the cause";
+  return "; its output reports a lost connection: another rank's failure may be the cause";
 }
 
 std::string DescribeEnd(const v1::Failure& failure) {

@@ -170,7 +170,7 @@ std::string Summary(const RunPlan& plan) {
   } else {
     const bool range = config.min_nodes() != config.max_nodes();
     const bool is_spare = config.has_place() && config.place() >= config.max_nodes();
-    text = absl::StrCat(is_spare             ? absl::StrCat("place ", config.place(), " (spare) of a job")
+    text = absl::StrCat(is_spare             ? absl::StrCat("place ", config.place(), " (may be a spare) of a job")
                         : config.has_place() ? absl::StrCat("node ", config.place())
                                              : "node with no rank yet",
                         " of ", range ? absl::StrCat(config.min_nodes(), " to ") : "", config.max_nodes());

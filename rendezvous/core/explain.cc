@@ -128,9 +128,9 @@ std::string HowManyAreReady(const Job& job, int ready, const std::string& limit)
   const int all = job.options.max_nodes;
   std::string result = absl::StrCat(std::min(CountWithPrimary(job, ready), all), " of ", all,
                                     all == 1 ? " node ready" : " nodes ready");
-  const char* const ends = "ends once the other nodes are here, or soon without them";
-  for (const std::string& more :
-       {job.CountCannotStart() > 0 ? ends : limit, WhoIsNotReady(job), PlacesClaimedTwice(job)}) {
+  const char* const ends =
+      job.CountCannotStart() > 0 ? "ends once the other nodes are here, or had time to come" : "";
+  for (const std::string& more : {std::string(ends), limit, WhoIsNotReady(job), PlacesClaimedTwice(job)}) {
     if (!more.empty()) absl::StrAppend(&result, "; ", more);
   }
   return result;
@@ -181,7 +181,7 @@ std::string WhoIsNotReady(const Job& job) {
     if (++count > kMaxUnusableNamed) continue;
     const std::string why =
         s.has_cannot_start()
-            ? absl::StrCat(s.hostname(), " cannot start: ", Foreign(s.cannot_start().error_text()))
+            ? absl::StrCat(NodeName(job, host), " cannot start: ", Foreign(s.cannot_start().error_text()))
         : Prepares(s) ? absl::StrCat(NodeName(job, host), ": ", s.preparing())
                       : WhyUnusable(s);
     absl::StrAppend(&text, text.empty() ? "" : "; ", why);

@@ -19,7 +19,7 @@ std::string DescribeUsedPort(const std::optional<PortHolder>& holder, const Port
   const std::string used = absl::StrCat(port, holder->name, " (pid ", holder->pid, ")");
   if (holder->is_muster) {
     const char* const likely = "; if it is another node of this job, two nodes have --node-rank 0";
-    return absl::StrCat(used, user.runs_alone ? "" : likely,
+    return absl::StrCat(used, user.runs_alone || user.has_served ? "" : likely,
                         "; if its run is ending, the port is free in a moment; else ", advice);
   }
   return absl::StrCat(used, holder->listens ? "" : " for an outgoing connection", "; ", advice);

@@ -16,7 +16,8 @@ namespace muster::rendezvous {
 namespace {
 
 constexpr std::string_view kMappedPrefix = "::ffff:";
-// Of a connection that waits; the kernel doubles it. It takes the packet that crosses this bound as a whole.
+// The receive buffer of a connection that waits; the kernel doubles it, and takes the packet that crosses it as a
+// whole.
 constexpr int kWaitingBytes = 8 * 1024;
 
 const sockaddr_in* AsV4(const SocketAddress& a) { return reinterpret_cast<const sockaddr_in*>(&a.storage); }

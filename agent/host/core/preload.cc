@@ -127,12 +127,13 @@ bool Preload::OnUnsafe(BootTime now, const PreloadNews& news, Effects* out) {
   if (state_ != State::kStarting) return false;
   const auto found = std::find(modules_.begin(), modules_.end(), news.module);
   if (found == modules_.end()) return GiveUp(absl::StrCat(news.module, " ", news.why), out);
+  LeaveOut(news.module);
+  const bool goes_on = options_.learns && !modules_.empty();
   // Nobody has asked for a module that was learned.
   Say(options_.learns ? Severity::kInfo : Severity::kWarning,
       absl::StrCat("--preload: each worker imports ", news.module, " itself, because it ", news.why,
-                   options_.learns ? "; until the other modules are imported workers start normally" : ""),
+                   goes_on ? "; until the other modules are imported workers start normally" : ""),
       out);
-  LeaveOut(news.module);
   if (modules_.empty()) return GiveUp("no module is left to preload", out);
   if (keeps_) out->push_back(KeepLearned{modules_});  // at once: the job may end before they are imported
   Start(now, out);
@@ -148,7 +149,8 @@ void Preload::LeaveOut(const std::string& module) {
 }
 
 std::string Preload::Modules() const {
-  return options_.learns ? absl::StrCat(modules_.size(), " learned modules") : Named(modules_);
+  if (!options_.learns) return Named(modules_);
+  return absl::StrCat(modules_.size(), modules_.size() == 1 ? " learned module" : " learned modules");
 }
 
 void Preload::OnForked(BootTime now) {

@@ -225,7 +225,8 @@ std::string FailureReport(const JobEnd& end) {
   std::string others;
   int shown = 0, stopped = 0;
   for (const v1::Failure& other : verdict.other_failures()) {
-    const bool says_nothing = IsEcho(other) && other.error_text().empty();
+    const bool says_nothing =
+        IsEcho(other) && other.error_text().empty() && other.hint().empty() && !other.oom_killed();
     if (!says_nothing) others += Block(++shown, other, end.zone);
     stopped += says_nothing ? 1 : 0;
   }

@@ -2,6 +2,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <iterator>
+#include <string_view>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -14,16 +17,22 @@ namespace {
 
 constexpr int kMaxNamed = 8;  // processes named in one line
 
-// A process that Python starts beside the workers of a pool; packages such as loky have their own, of the same names.
+// A process that Python starts beside the workers of a pool; packages such as loky have their own, of the same
+// names.
 bool IsHelper(const absl::StatusOr<std::string>& command_line) {
   if (!command_line.ok()) return false;
   return absl::StrContains(*command_line, "resource_tracker import main") ||
          absl::StrContains(*command_line, "forkserver import main");
 }
 
-// An inherited standard input may be a pipe, too.
-bool IsFilter(pid_t pid) {
-  const std::string input = StandardInputOf(pid);
+// Programs that end by themselves once nobody writes to the pipe that they read. A copy of a shell may be about to
+// execute one. An inherited standard input may be a pipe, too.
+constexpr std::string_view kFilters[] = {"awk",  "cat", "cut",  "gawk", "grep",       "head", "less", "logger",
+                                         "mawk", "sed", "tail", "tee",  "rotatelogs", "tr",   "ts"};
+
+bool IsFilter(const ProcessInfo& process) {
+  const bool may_be_one = process.forked || std::count(std::begin(kFilters), std::end(kFilters), process.name) > 0;
+  const std::string input = may_be_one ? StandardInputOf(process.pid) : "";
   return input.starts_with("pipe:") && input != StandardInputOf(getpid());
 }
 
@@ -34,7 +43,7 @@ bool IsCandidate(pid_t pid, pid_t leader, ProcessInfo* process) {
   const auto info = ReadProcess(pid);
   if (!info || info->session != leader || info->ended() || info->exiting) return false;
   *process = *info;
-  return (is_shell || info->in_exec || !info->forked) && !IsFilter(pid);
+  return (is_shell || info->in_exec || !info->forked) && !IsFilter(*info);
 }
 
 }  // namespace

@@ -53,11 +53,12 @@ std::string WhyNoCoordinator(const NodeRecord& node, const CoordinatorLink& link
   std::string what = why.empty() ? absl::StrCat("connecting to ", NameOfCoordinator(node.config)) : why;
   if (node.serves()) return what;
   if (link.is_refused() && !link.ever_up()) return what;  // that it gives up soon was said
-  return absl::StrCat(what, "; gives up after ", absl::FormatDuration(CoordinatorTimeout(node, link)), " (",
-                      OptionOfTimeout(link), ")",
-                      node.config.has_cannot_start() && !link.ever_up()
-                          ? "; this node cannot start its program: a job that has not begun ends once that answers"
-                          : "");
+  return absl::StrCat(
+      what, "; gives up after ", absl::FormatDuration(CoordinatorTimeout(node, link)), " (", OptionOfTimeout(link),
+      ")",
+      node.config.has_cannot_start() && !link.ever_up()
+          ? "; this node cannot start its program: a job that has not begun ends once the coordinator answers"
+          : "");
 }
 
 std::optional<NodeEnd> GiveUpOnCoordinator(BootTime now, const NodeRecord& node, const CoordinatorLink& link) {

@@ -32,7 +32,7 @@ TEST_F(CauseOfARound, IsProvisionalIfItIsAnEcho) {
   c_.At("a").status.mutable_failure()->set_last_output("RuntimeError: Connection closed by peer");
   c_.Fail("a", 1);
   const std::string cause = "rank 0 on a exited with code 1";
-  EXPECT_EQ(c_.Said(cause + "; it lost a connection: another rank's failure may be the cause"), 1);
+  EXPECT_EQ(c_.Said(cause + "; its output reports a lost connection: another rank's failure may be the cause"), 1);
   EndWith(&c_, {"a", "b", "c"});
   ASSERT_TRUE(c_.core().verdict());
   EXPECT_EQ(c_.core().verdict()->reason(), cause);

@@ -102,7 +102,8 @@ TEST(Coordinator, AStartErrorIsNoVerdictWhileARoundMayRun) {
   EXPECT_EQ(c.state(), State::kRecovering);
   EXPECT_FALSE(c.Told("b").has_verdict());
   EXPECT_EQ(c.Told("b").wait().reason(),
-            "0 of 2 nodes ready; ends once the other nodes are here, or soon without them; b cannot start: ");
+            "0 of 2 nodes ready; ends once the other nodes are here, or had time to come; gives up after 10m "
+            "(--join-timeout); node 1 (b) cannot start: ");
   c.Pass(absl::Seconds(22), {"b"});
   EXPECT_EQ(c.Told("b").release().exit_code(), 127) << "a lease has passed, so nothing runs";
 }
@@ -168,9 +169,9 @@ TEST(Coordinator, ANeededPrimarysStartErrorReachesTheOthers) {
   after.At("b").stream = 50;
   after.Say("b");
   after.Pass(absl::Minutes(1), {"again", "b"});
-  EXPECT_EQ(
-      after.Told("b").wait().reason(),
-      "1 of 2 nodes ready; gives up after 2m (--rejoin-timeout); again cannot start: the program x is not there");
+  EXPECT_EQ(after.Told("b").wait().reason(),
+            "1 of 2 nodes ready; gives up after 2m (--rejoin-timeout); again cannot start: the program x "
+            "is not there");
   after.Pass(absl::Minutes(2), {"again", "b"});
   EXPECT_EQ(after.Told("b").release().exit_code(), 69);
 }
@@ -190,9 +191,9 @@ TEST(Coordinator, ANeededPrimaryIsRefusedOnceAllKnowWhy) {
   after.Say("b");
   after.Pass(absl::Seconds(20), {"again", "b"});  // a lease, during which the rest of the round might run
   EXPECT_FALSE(after.Told("again").has_refused());
-  EXPECT_EQ(
-      after.Told("b").wait().reason(),
-      "1 of 2 nodes ready; gives up after 30m (--rejoin-timeout); again cannot start: the program x is not there");
+  EXPECT_EQ(after.Told("b").wait().reason(),
+            "1 of 2 nodes ready; gives up after 30m (--rejoin-timeout); node 0 (again) cannot start: the program "
+            "x is not there");
   after.Pass(absl::Seconds(6), {"again", "b"});
   EXPECT_EQ(after.Told("again").refused().exit_code(), 127);
 }

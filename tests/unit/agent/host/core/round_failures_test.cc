@@ -102,7 +102,8 @@ TEST_F(RoundFailuresTest, AnEchoIsSaidToBeProvisionalWhereThereAreOtherRanks) {
     failures_ = RoundFailures(round, kStart, {});
     EXPECT_FALSE(End(0, absl::Seconds(3), Echo(Code(1))));
     failures_.TakeEchoes(&effects_);
-    const std::string says = workers > 1 ? "; it lost a connection: another rank's failure may be the cause" : "";
+    const std::string says =
+        workers > 1 ? "; its output reports a lost connection: another rank's failure may be the cause" : "";
     EXPECT_EQ(AllOf<Note>(effects_).back().text, "worker rank 4 (pid 71) exited with code 1" + says);
   }
 }

@@ -76,6 +76,11 @@ TEST(Leftovers, AFilterIsNotNamed) {
   EXPECT_TRUE(Eventually(has_executed)) << LeftBehind(leader.pid);
 }
 
+TEST(Leftovers, AProgramThatReadsFromAPipeIsNamed) {
+  const EndedLeader leader("sleep 1000 | sleep 1001 & echo $!");
+  EXPECT_TRUE(Eventually([&] { return leader.IsNamedIn(LeftBehind(leader.pid)); })) << LeftBehind(leader.pid);
+}
+
 TEST(Leftovers, AHelperOfPythonsMultiprocessingIsNotNamed) {
   const EndedLeader leader("sh -c 'sleep 1000; : from multiprocessing.resource_tracker import main' & echo $!");
   EXPECT_TRUE(Eventually([&] { return !leader.IsNamedIn(LeftBehind(leader.pid)); })) << LeftBehind(leader.pid);

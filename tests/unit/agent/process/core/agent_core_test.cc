@@ -572,7 +572,7 @@ TEST_F(JoiningTest, ANodeThatCannotStartSaysHowItsWaitEnds) {
   Pass(absl::Seconds(1) + kTick);
   EXPECT_NE(
       Took<Note>().back().text.find("gives up after 10m (--join-timeout); this node cannot start its program: "
-                                    "a job that has not begun ends once that answers"),
+                                    "a job that has not begun ends once the coordinator answers"),
       std::string::npos);
 }
 
