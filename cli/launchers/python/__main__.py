@@ -153,10 +153,11 @@ def warn_of_other_programs(launcher, words):
         command = [os.fsdecode(word) for word in details[1]]
         if len(command) > 1 and words and command[-1] == words[-1]:
             leave_it_to_python(
-                "%s starts %s itself, not by torchrun: muster has no part in this job. Accelerate does so for one "
-                "process and on CPU (type: muster run --nproc-per-node N SCRIPT, with Accelerate's settings as "
-                "variables, such as ACCELERATE_MIXED_PRECISION=bf16), and for DeepSpeed on several machines (add "
-                "--deepspeed_multinode_launcher standard)" % (launcher, os.path.basename(command[0])))
+                "%s starts %s itself, not by torchrun: muster has no part in this job. Accelerate does so on CPU "
+                "(type: ACCELERATE_USE_CPU=true muster run --nproc-per-node N SCRIPT), for one process (type: muster run "
+                "SCRIPT; in both cases its other settings come as variables, such as ACCELERATE_MIXED_PRECISION=bf16), "
+                "and for DeepSpeed on several machines (add --deepspeed_multinode_launcher standard)"
+                % (launcher, os.path.basename(command[0])))
 
     sys.addaudithook(hook)
 

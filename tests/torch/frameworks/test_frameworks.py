@@ -272,7 +272,8 @@ class LaunchersTest(UnderLaunchers):
             in_process.write_text(f"#!{sys.executable}\n# accelerate.commands.accelerate_cli\n{text}")
             in_process.chmod(0o755)
             for line, said in (((*ACCELERATE[:2], "--num_processes=1", str(alone)),
-                                "accelerate starts python itself, not by torchrun: muster has no part in this job"),
+                                "accelerate starts python itself, not by torchrun: muster has no part in this job. Accelerate "
+                                "does so on CPU (type: ACCELERATE_USE_CPU=true muster run --nproc-per-node N SCRIPT)"),
                                ((str(in_process), "launch"), "accelerate starts its workers from within its own process")):
                 run = subprocess.run([str(cluster.BINARY), "run", *line], env=environment_for(folder) | {"RANK": "0", "MUSTER_TOKEN": "secret"},
                                      cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True,
