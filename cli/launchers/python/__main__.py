@@ -154,8 +154,8 @@ def warn_of_other_programs(launcher, words):
         if len(command) > 1 and words and command[-1] == words[-1]:
             leave_it_to_python(
                 "%s starts %s itself, not by torchrun: muster has no part in this job. Accelerate does so on CPU "
-                "(type: ACCELERATE_USE_CPU=true muster run --nproc-per-node N SCRIPT), for one process (type: muster run "
-                "SCRIPT; in both cases its other settings come as variables, such as ACCELERATE_MIXED_PRECISION=bf16), "
+                "(type: ACCELERATE_USE_CPU=true muster run --nproc-per-node N SCRIPT), for one process (type: muster "
+                "run SCRIPT; both with its other settings as variables, such as ACCELERATE_MIXED_PRECISION=bf16), "
                 "and for DeepSpeed on several machines (add --deepspeed_multinode_launcher standard)"
                 % (launcher, os.path.basename(command[0])))
 
