@@ -18,7 +18,7 @@ FOREIGN = {"nodes", "gpus-per-node", "ntasks-per-node", "cpus-per-task", "kill-o
            "preset", "build", "target", "test-dir", "tests", "checkpoint", "no-torch", "arch",
            # Docker's
            "alias", "cap-drop", "from", "init", "ipc", "memory", "network", "read-only", "restart", "security-opt",
-           "shm-size", "signal", "stop-timeout", "user",
+           "shm-size", "signal", "stop-timeout", "tmpfs", "ulimit", "user",
            # kubectl's
            "dry-run", "from-file",
            # torchtune's
