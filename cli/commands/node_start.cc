@@ -19,6 +19,7 @@
 #include "base/io/bounded_call.h"
 #include "base/io/health.h"
 #include "base/io/whole_file.h"
+#include "base/wire/facts.h"
 #include "cli/commands/launcher_line.h"
 #include "cli/launchers/inner_launcher.h"
 #include "cli/options/exit_codes.h"
@@ -92,11 +93,12 @@ void TakeFactsOfProgram(const RunPlan& plan, machine::Facts* facts) {
     std::error_code error;
     return std::filesystem::canonical(python, error).string();
   });
-  if (target) (*facts)["the workers' Python"] = machine::PythonFact(plan.check.path, *target);
-  if (IsOn(plan.settings.program.module)) return;
+  if (const std::string python = target ? machine::PythonFact(plan.check.path, *target) : ""; !python.empty())
+    (*facts)[kPythonFact] = python;
+  if (IsOn(plan.settings.program.module) || !plan.launch.setup.empty()) return;  // --node-setup may fetch it
   const auto script = CallWithin(
       kFactLimit, [script = plan.launch.program] { return machine::ReadRegularFile(script, kMaxScriptBytes); });
-  if (script && script->ok()) (*facts)["the hash of the script"] = machine::ContentFact(**script);
+  if (script && script->ok()) (*facts)[kScriptFact] = machine::ContentFact(**script);
 }
 
 // Collects facts that should be the same on all nodes; the coordinator names nodes that differ.

@@ -227,9 +227,8 @@ void Announcements::NameDifferences(const Job& job, const std::vector<Candidate>
   for (const std::string& line : differences_.Of(nodes))
     Say(Severity::kWarning, line, out, {.event = events::kNodesDiffer});
   for (size_t i = 0; i < nodes.size(); ++i) nodes[i].facts = &sizes[i];
-  // A hostfile may mean it so.
-  for (const std::string& line : sizes_.Of(nodes))
-    Say(Severity::kInfo, line, out, {.event = events::kNodesDiffer});
+  // A hostfile may mean it so: no event, which would be an alert.
+  for (const std::string& line : sizes_.Of(nodes)) Say(Severity::kInfo, line, out);
 }
 
 }  // namespace muster::rendezvous

@@ -12,7 +12,9 @@ namespace muster::rendezvous {
 namespace {
 
 using Nodes = std::vector<size_t>;                          // indices, in the order of the round
-using Groups = std::vector<std::pair<std::string, Nodes>>;  // (value, its nodes); value "": the fact is missing
+using Groups = std::vector<std::pair<std::string, Nodes>>;  // (value, its nodes); value "": the fact is not set
+
+bool MayBeLeftOut(const std::string& name) { return name == kPythonFact || name == kScriptFact; }
 
 std::string Compared(const std::string& value) { return value.substr(0, value.find(kNotCompared)); }
 
@@ -41,7 +43,8 @@ Groups GroupsOf(const std::string& name, const std::vector<NodeFacts>& nodes) {
   std::map<std::string, Nodes> by_value;
   for (size_t i = 0; i < nodes.size(); ++i) {
     const auto fact = nodes[i].facts->find(name);
-    by_value[fact == nodes[i].facts->end() ? "" : Compared(fact->second)].push_back(i);
+    const bool is_sent = fact != nodes[i].facts->end();
+    if (is_sent || !MayBeLeftOut(name)) by_value[is_sent ? Compared(fact->second) : ""].push_back(i);
   }
   Groups groups(by_value.begin(), by_value.end());
   std::sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) {
@@ -92,9 +95,10 @@ std::string Line(const std::string& name, const Groups& groups, const std::vecto
                                  " on ", JoinAtMost(names, kMaxNodesNamed)));
   }
   const auto& [usual, holders] = groups.back();
-  parts.push_back(absl::StrCat(
-      Shown(usual, common), Beside(name, nodes[holders.front()]), " on ",
-      holders.size() == 1 ? nodes[holders.front()].name : absl::StrCat("the ", holders.size(), " others")));
+  parts.push_back(absl::StrCat(Shown(usual, common), Beside(name, nodes[holders.front()]), " on ",
+                               holders.size() == 1
+                                   ? nodes[holders.front()].name
+                                   : absl::StrCat(MayBeLeftOut(name) ? "" : "the ", holders.size(), " others")));
   // The options among the facts are those that the coordinator decides by.
   const bool is_option = absl::StartsWith(name, "--");
   return OneLine(absl::StrCat("nodes differ: ", name, " is ", absl::StrJoin(parts, "; "),

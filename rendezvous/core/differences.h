@@ -33,6 +33,7 @@ class Differences {
   // frequent ones the first node's) is given with the number of its nodes, the others with the nodes' names. A
   // difference that was reported for the same nodes in the last round is left out. Control characters in names and
   // values are escaped (OneLine). What follows kNotCompared in a value is shown beside it.
+  // A fact that a node may leave out (base/wire/facts.h) is compared among those that sent it.
   std::vector<std::string> Of(const std::vector<NodeFacts>& nodes);
 
  private:

@@ -82,28 +82,39 @@ class NodesThatDiffer(ClusterTest):
         self.assertEqual(1, len(job.nodes[0].said(r"nodes differ: the program is .*--api-key=\*+' on node 1")))
         self.assertNotIn("s3cret", job.nodes[0].err())
 
-    def test_another_script_python_or_number_of_workers_is_named(self):
+    def of_other_files(self, python_name, *options):
+        """A job that has ended, whose nodes have other scripts, Pythons and numbers of workers."""
         job = self.cluster(2, nproc=1)
         for place in range(2):
             folder = job.folder / f"node{place}"
             folder.mkdir()
             script = folder / "train.py"
             script.write_text(f"print({place})\n")
-            python = folder / f"python3.{90 + place}"
+            python = folder / python_name.format(place)
             python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
             python.chmod(0o755)
             command = [str(BINARY), "run", *job.options, "--nproc-per-node", str(place + 1), "--python", str(python),
-                       "train.py"]
+                       *options, "train.py"]
             job.nodes[place] = Node(f"place{place}", command, job.environment_of(place), job.folder, cwd=folder)
             job.all_nodes.append(job.nodes[place])
         self.assertEqual({0: 0, 1: 0}, job.exit_codes())
+        return job
+
+    def test_another_script_python_or_number_of_workers_is_named(self):
+        job = self.of_other_files("python3.9{}")
         said = job.nodes[0].said("nodes differ: .*")
         self.assertEqual(3, len(said), job.nodes[0].err())
         for line in (r"the number of workers is 2 on node 1 \(.*\); 1 on node 0 \(.*\)",
-                     r"the hash of the script is [0-9a-f]{16} on node 1 \(.*\); [0-9a-f]{16} on node 0 \(.*\)",
+                     r"the script's hash at the node's start is [0-9a-f]{16} on node 1 \(.*\); [0-9a-f]{16} on node 0 \(.*\)",
                      r"the workers' Python is 3.91 \(.*/node1/python3.91\) on node 1 \(.*\); "
                      r"3.90 \(.*/node0/python3.90\) on node 0 \(.*\)"):
             self.assertEqual(1, len(job.nodes[0].said(f"nodes differ: {line}\n")), line)
+
+    def test_a_python_without_a_version_and_a_script_before_the_setup_are_not_compared(self):
+        job = self.of_other_files("python", "--node-setup", "true")
+        said = job.nodes[0].said("nodes differ: .*")
+        self.assertEqual(1, len(said), job.nodes[0].err())
+        self.assertIn("the number of workers", said[0])
 
     def test_equal_nodes_are_no_warning(self):
         job = self.cluster(2)

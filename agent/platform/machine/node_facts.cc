@@ -96,7 +96,7 @@ std::string ArgumentsFact(const std::string& script, const std::vector<std::stri
 std::string PythonFact(const std::string& path, const std::string& target) {
   absl::string_view version = absl::string_view(target).substr(target.rfind('/') + 1);
   const bool is_named = absl::ConsumePrefix(&version, "python") && absl::StrContains(version, '.');
-  return FactValue(is_named ? absl::StrCat(version, std::string(1, kNotCompared), path) : path);
+  return is_named ? FactValue(absl::StrCat(version, std::string(1, kNotCompared), path)) : "";
 }
 
 std::string ContentFact(std::string_view content) {

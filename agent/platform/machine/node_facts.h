@@ -26,8 +26,8 @@ Facts MachineFacts(const Environment& environment, const MachineProbe& probe);
 // secrets count as equal.
 std::string ArgumentsFact(const std::string& script, const std::vector<std::string>& arguments);
 
-// "3.11", and the path, which is not compared. target: the file to which the path leads, after which the version
-// is named; if it is not (a wrapper), the path itself is compared.
+// "3.11", and the path, which is not compared. target: the file to which the path leads; empty if its name tells
+// no version (a wrapper): the paths of one Python may differ between nodes.
 std::string PythonFact(const std::string& path, const std::string& target);
 
 // A hash of a file's content.

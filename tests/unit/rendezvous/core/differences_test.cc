@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "base/wire/facts.h"
 #include "tests/unit/rendezvous/core/coordinator_cluster.h"
 
 namespace muster::rendezvous {
@@ -47,6 +48,14 @@ TEST_F(DifferencesTest, WhatIsBesideAValueIsOnlyShown) {
   EXPECT_EQ(Of({{{"A", "3.11\x1f/a/python"}}, {{"A", "3.11\x1f/b/python"}}}), Lines());
   EXPECT_EQ(Of({{{"A", "3.11\x1f/a/python"}}, {{"A", "3.9\x1f/b/python"}}, {{"A", "3.11\x1f/c/python"}}}),
             Lines{"nodes differ: A is 3.9 (/b/python) on node 1; 3.11 (/a/python) on the 2 others"});
+}
+
+TEST_F(DifferencesTest, ANodeThatLeavesItsPythonOrScriptOutIsNotCompared) {
+  for (const char* name : {kPythonFact, kScriptFact}) {
+    EXPECT_EQ(Of({{{name, "1"}}, {}, {{name, "1"}}}), Lines());
+    EXPECT_EQ(Of({{}, {{name, "1"}}, {{name, "2"}}, {{name, "1"}}}),
+              Lines{absl::StrCat("nodes differ: ", name, " is 2 on node 2; 1 on 2 others")});
+  }
 }
 
 TEST_F(DifferencesTest, OnlyNewDifferencesAreReported) {
@@ -133,6 +142,7 @@ TEST(CoordinatorFacts, AnotherNumberOfWorkersIsANote) {
   c.Join("b", 1);
   EXPECT_EQ(c.warnings(), Lines());
   EXPECT_EQ(c.Said("nodes differ: the number of workers is 3 on node 1 (b); 2 on node 0 (a)"), 1);
+  EXPECT_TRUE(c.Events(events::kNodesDiffer).empty()) << "no alert";
 }
 
 }  // namespace
