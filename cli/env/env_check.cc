@@ -367,9 +367,13 @@ class Checker {
   void TemporaryFiles() {
     // With a log folder the files are there.
     if (plan_.host.config.slots() == 0 || plan_.settings.output.log_dir) return;
-    const absl::Status made = probe_.make_temporary_file();
-    if (made.ok()) return Add(Kind::kGood, "temporary files", "can be made");
-    Add(Kind::kWrong, "temporary files", std::string(AsStd(made.message())),
+    const absl::StatusOr<std::string> instead = probe_.make_temporary_file();
+    if (instead.ok() && instead->empty()) return Add(Kind::kGood, "temporary files", "can be made");
+    if (instead.ok()) {
+      return Add(Kind::kNote, "temporary files", absl::StrCat("can be made ", OneLine(*instead)),
+                 "if they should be elsewhere, name a folder that can be written in TMPDIR");
+    }
+    Add(Kind::kWrong, "temporary files", std::string(AsStd(instead.status().message())),
         "workers would have no error file and no MUSTER_DONE_FILE: with a read-only root file system mount an "
         "emptyDir at /tmp, or name another folder in TMPDIR");
   }

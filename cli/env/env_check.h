@@ -38,7 +38,9 @@ struct CheckProbe {
   // example through NAT; else how it failed.
   std::function<absl::Status(const std::string& address, const v1::NodeConfig& config)> leads_here;
   std::function<absl::StatusOr<int64_t>()> shared_memory_bytes;  // size of /dev/shm; NotFound: it does not exist
-  std::function<absl::Status()> make_temporary_file;             // tries it; the error names the folder
+  // Tries it. Empty: it can be made where it is expected; else the place that serves instead of TMPDIR, which is
+  // named, too. The error names the folder.
+  std::function<absl::StatusOr<std::string>()> make_temporary_file;
   // Whether files can be made in that folder, which may be missing. Makes nothing; the error names what is in the
   // way.
   std::function<absl::Status(const std::string& folder)> can_be_written;

@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -179,18 +180,32 @@ absl::StatusOr<int64_t> SharedMemoryBytes() {
   return static_cast<int64_t>(info.f_blocks) * static_cast<int64_t>(info.f_frsize);
 }
 
-absl::Status MakeTemporaryFile() {
-  const absl::StatusOr<ScratchFolder> folder = ScratchFolder::Make();
-  if (folder.ok()) folder->Remove();
-  return folder.status();
-}
-
-// Looks at the nearest folder that exists: the others would be made in it.
-absl::Status CanBeWritten(const std::string& folder) {
+// The folder itself or the first above it that exists: the others would be made in it.
+std::filesystem::path NearestThatExists(const std::string& folder) {
   std::error_code ignored;
   std::filesystem::path nearest = std::filesystem::absolute(folder, ignored);
   while (!std::filesystem::exists(nearest, ignored) && nearest.has_relative_path())
     nearest = nearest.parent_path();
+  return nearest;
+}
+
+// Leaves nothing behind.
+absl::StatusOr<std::string> MakeTemporaryFile() {
+  const std::string asked = TemporaryFolder();
+  const std::filesystem::path nearest = NearestThatExists(asked);
+  const absl::StatusOr<ScratchFolder> folder = ScratchFolder::Make();
+  if (folder.ok()) folder->Remove();
+  for (std::filesystem::path made = asked; made != nearest && made.has_relative_path(); made = made.parent_path())
+    rmdir(made.c_str());  // refused if another process uses it by now
+  if (!folder.ok()) return folder.status();
+  if (absl::StartsWith(folder->path(), asked + "/")) return "";
+  return absl::StrCat("in ", std::filesystem::path(folder->path()).parent_path().string(), ", not in ", asked,
+                      " (TMPDIR)");
+}
+
+absl::Status CanBeWritten(const std::string& folder) {
+  std::error_code ignored;
+  const std::filesystem::path nearest = NearestThatExists(folder);
   if (!std::filesystem::is_directory(nearest, ignored)) {
     return absl::FailedPreconditionError(absl::StrCat(nearest.string(), " is no folder"));
   }
@@ -198,12 +213,15 @@ absl::Status CanBeWritten(const std::string& folder) {
                                                    : absl::ErrnoToStatus(errno, nearest.string());
 }
 
-// Does not import it, which may take many seconds on a cold disk.
+// Does not import it, which may take many seconds on a cold disk. A folder of that name that is no package has no
+// origin.
 absl::StatusOr<std::string> TorchVersion(const std::string& python) {
   constexpr char kPrintVersion[] =
-      "import importlib.metadata as m, sys\n"
+      "import importlib.metadata as m, importlib.util as u, sys\n"
       "try: print(m.version('torch'))\n"
-      "except m.PackageNotFoundError: sys.exit(44)";
+      "except m.PackageNotFoundError:\n"
+      "  found = u.find_spec('torch')\n"
+      "  print('of an unknown version') if found and found.origin else sys.exit(44)";
   constexpr int kNoPackage = 44;
   ASSIGN_OR_RETURN(const auto result, machine::RunCommand({python, "-c", kPrintVersion}, kPythonLimit));
   if (result.exit_code == kNoPackage) return absl::NotFoundError("torch");

@@ -227,6 +227,27 @@ class Env(unittest.TestCase):
         self.assertRegex(said("train.py"), rf"note +python +{python}, no torch there\n")
         self.assertRegex(said("train.sh"), r"WRONG +program +train.sh: .* type: muster run .*--no-python bash train.sh\n")
 
+    def test_a_check_leaves_no_folder_and_finds_a_torch_without_metadata(self):
+        job = cluster.Cluster(1)
+        self.addCleanup(job.close)
+        (job.folder / "torch").mkdir()
+        (job.folder / "torch/__init__.py").write_text("raise SystemExit('it was imported')\n")
+        python = job.folder / "python"
+        python.write_text(f'#!/bin/sh\nPYTHONPATH={job.folder} exec {sys.executable} -S "$@"\n')
+        python.chmod(0o755)
+        (job.folder / "train.py").touch()
+        def said(folder):
+            environment = plain_environment() | {"TMPDIR": str(job.folder / folder)}
+            command = [str(cluster.BINARY), "env", "--check", "--standalone", "--python", str(python), "train.py"]
+            return subprocess.run(command, cwd=job.folder, env=environment, capture_output=True, text=True,
+                                  timeout=cluster.LIMIT_S, check=False).stdout
+        text = said("a/b/c")
+        self.assertRegex(text, r"ok +temporary files +can be made\n")
+        self.assertRegex(text, rf"ok +python +{python}, torch of an unknown version\n")
+        self.assertFalse((job.folder / "a").exists())
+        self.assertRegex(said("train.py/a"),
+                         rf"note +temporary files +can be made in /tmp, not in {job.folder}/train.py/a \(TMPDIR\)")
+
     def test_a_check_works_before_and_during_the_job(self):
         job = cluster.Cluster(2, environment={"MUSTER_TOKEN": "secret-of-twenty-two-chars"})
         self.addCleanup(job.close)

@@ -44,7 +44,7 @@ struct Node {
     probe.is_own_address = [](const std::string&) { return false; };
     probe.leads_here = [](const std::string&, const v1::NodeConfig&) { return absl::OkStatus(); };
     probe.shared_memory_bytes = [] { return 8192 * kMebibyte; };
-    probe.make_temporary_file = [] { return absl::OkStatus(); };
+    probe.make_temporary_file = [] { return ""; };
     probe.can_be_written = [](const std::string&) { return absl::OkStatus(); };
     probe.few_descriptors = [](const v1::NodeConfig&) { return ""; };
     probe.torch_version = [](const std::string&) { return "2.13.0"; };
@@ -326,6 +326,9 @@ TEST(EnvCheck, AReadOnlyRootNeedsAFolderForTemporaryFiles) {
   EXPECT_EQ(Named(node, "temporary files").kind, Kind::kWrong);
   EXPECT_EQ(Named(node, "temporary files").text, "/tmp: Read-only file system");
   EXPECT_THAT(Named(node, "temporary files").advice, HasSubstr("emptyDir at /tmp"));
+  node.probe.make_temporary_file = [] { return "in /tmp, not in /scratch (TMPDIR)"; };
+  EXPECT_EQ(Named(node, "temporary files").kind, Kind::kNote);
+  EXPECT_EQ(Named(node, "temporary files").text, "can be made in /tmp, not in /scratch (TMPDIR)");
 }
 
 TEST(EnvCheck, ALogFolderThatCannotBeWrittenIsNamed) {
