@@ -63,6 +63,20 @@ bool IsOurs(const std::filesystem::directory_entry& entry, const std::string& na
          lstat(entry.path().c_str(), &about) == 0 && S_ISDIR(about.st_mode) && about.st_uid == geteuid();
 }
 
+void RemoveAbandonedFoldersIn(const std::string& parent) {
+  const std::string name = NameOfScratch();
+  std::vector<std::string> found;
+  std::error_code error;
+  std::filesystem::directory_iterator entries(parent, error), end;
+  for (; !error && entries != end && found.size() < kMaxAbandoned; entries.increment(error)) {
+    if (IsOurs(*entries, name)) found.push_back(entries->path().string());
+  }
+  for (const std::string& path : found) {
+    OwnedFd lock;
+    if (TryLock(path, &lock) == Lock::kLocked) RemoveWithContent(path, lock.get());
+  }
+}
+
 }  // namespace
 
 std::string TemporaryFolder() {
@@ -86,9 +100,11 @@ absl::StatusOr<std::string> MakeScratch(const std::string& name) {
   const std::string parent = TemporaryFolder();
   absl::StatusOr<std::string> path = MakeFolderIn(parent, name);
   if (path.ok() || parent == kUsualFolder) return path;
-  std::error_code error;
-  if (absl::IsNotFound(path.status()) && std::filesystem::create_directories(parent, error))
+  if (absl::IsNotFound(path.status())) {
+    std::error_code ignored;  // the next try tells; false without an error: another process has just made it
+    std::filesystem::create_directories(parent, ignored);
     path = MakeFolderIn(parent, name);
+  }
   if (path.ok()) return path;
   absl::StatusOr<std::string> usual = MakeFolderIn(kUsualFolder, name);
   return usual.ok() ? usual : path;  // the error names the folder that was asked for
@@ -111,17 +127,9 @@ absl::StatusOr<ScratchFolder> ScratchFolder::Make() {
 void ScratchFolder::Remove() const { RemoveWithContent(path_, lock_.get()); }
 
 void RemoveAbandonedFolders() {
-  const std::string name = NameOfScratch();
-  std::vector<std::string> found;
-  std::error_code error;
-  std::filesystem::directory_iterator entries(TemporaryFolder(), error), end;
-  for (; !error && entries != end && found.size() < kMaxAbandoned; entries.increment(error)) {
-    if (IsOurs(*entries, name)) found.push_back(entries->path().string());
-  }
-  for (const std::string& path : found) {
-    OwnedFd lock;
-    if (TryLock(path, &lock) == Lock::kLocked) RemoveWithContent(path, lock.get());
-  }
+  const std::string parent = TemporaryFolder();
+  RemoveAbandonedFoldersIn(parent);
+  if (parent != kUsualFolder) RemoveAbandonedFoldersIn(kUsualFolder);
 }
 
 }  // namespace muster

@@ -36,8 +36,9 @@ class ScratchFolder {
   OwnedFd lock_;
 };
 
-// Removes the scratch folders of this user whose processes ended without removing them. Only folders of this
-// machine's current boot: between machines that share a file system the locks have no meaning.
+// Removes the scratch folders of this user, in TemporaryFolder() and /tmp, whose processes ended without removing
+// them. Only folders of this machine's current boot: between machines that share a file system the locks have no
+// meaning.
 void RemoveAbandonedFolders();
 
 }  // namespace muster

@@ -8,8 +8,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <future>
+#include <latch>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace muster {
 namespace {
@@ -58,6 +61,26 @@ TEST_F(ScratchFolderTest, AMissingParentIsMade) {
   folder->Remove();
 }
 
+// Each makes the parent while the others do; the one that comes too late uses it, too.
+TEST_F(ScratchFolderTest, AParentThatAnotherHasJustMadeIsUsed) {
+  for (int round = 0; round < 50; ++round) {
+    const std::string parent = folder_ + "/" + std::to_string(round) + "/a/b/c";
+    setenv("TMPDIR", parent.c_str(), 1);
+    std::vector<std::future<std::string>> made;
+    std::latch start(4);
+    for (int i = 0; i < 4; ++i) {
+      made.push_back(std::async(std::launch::async, [&start] {
+        start.arrive_and_wait();
+        const absl::StatusOr<ScratchFolder> folder = ScratchFolder::Make();
+        if (!folder.ok()) return folder.status().ToString();
+        folder->Remove();
+        return fs::path(folder->path()).parent_path().string();
+      }));
+    }
+    for (std::future<std::string>& one : made) ASSERT_EQ(one.get(), parent);
+  }
+}
+
 TEST_F(ScratchFolderTest, TmpServesIfTheParentCannotBeMade) {
   std::ofstream(folder_ + "/file") << "no folder";
   setenv("TMPDIR", (folder_ + "/file/a").c_str(), 1);
@@ -74,6 +97,15 @@ TEST_F(ScratchFolderTest, AnAbandonedFolderIsRemovedAndOneInUseIsNot) {
   RemoveAbandonedFolders();
   EXPECT_FALSE(fs::exists(abandoned));
   EXPECT_TRUE(fs::exists(used->path()));
+}
+
+TEST_F(ScratchFolderTest, AnAbandonedFolderInTmpIsRemovedToo) {
+  std::ofstream(folder_ + "/file") << "no folder";
+  setenv("TMPDIR", (folder_ + "/file/a").c_str(), 1);
+  const std::string abandoned = Abandoned();
+  EXPECT_EQ(fs::path(abandoned).parent_path(), "/tmp");
+  RemoveAbandonedFolders();
+  EXPECT_FALSE(fs::exists(abandoned));
 }
 
 TEST_F(ScratchFolderTest, LinksInItAreNotFollowed) {
