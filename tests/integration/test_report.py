@@ -76,10 +76,10 @@ class Report(OneNodeTest):
         self.assert_row("exitcode", r"-9 \(pid: \d+\)  \(SIGKILL\)", report)
         self.assert_row("traceback", r"Signal 9 \(SIGKILL\) received by PID \d+", report)
 
-    def test_the_other_workers_of_the_node_are_listed(self):
+    def test_the_other_workers_of_the_node_are_counted(self):
         report = self.fails("sys.exit(7) if rank == 1 else wait()", "--nproc-per-node", "3", code=7)
         others = report.split("Failures:\n")[1].split("Root Cause")[0]
-        self.assertEqual(["0", "2"], sorted(re.findall(r"rank      : (\d)", others)), report)
+        self.assertIn("2 that muster stopped after the first failure", others)
 
     def test_records_file_is_shown_with_its_callstack(self):
         report = self.fails("""
