@@ -85,8 +85,8 @@ bool IsOfHangs(std::string_view option) {
   return option == "hang-timeout" || option == "start-timeout" || option == "on-hang";
 }
 
-// How the workers' Python and the script are told from those of other nodes. A file system that does not answer in
-// time leaves its fact out: the worker shows then what is wrong.
+// Adds what identifies the workers' Python and the script. If a file system does not answer in time, its fact is
+// left out, and the worker shows what is wrong.
 void TakeFactsOfProgram(const RunPlan& plan, machine::Facts* facts) {
   if (plan.no_python || plan.check.exit_code != 0) return;
   const auto target = CallWithin(kFactLimit, [python = plan.check.path] {

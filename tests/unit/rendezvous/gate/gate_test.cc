@@ -180,7 +180,7 @@ class GateTest : public ::testing::Test {
     EXPECT_EQ(ReadFrom(joined.ours, kSettingsFrame.size()), kSettingsFrame);
   }
 
-  // A gate with a token that has room for one guest of an address, who is here.
+  // Opens a gate with a token and room for one guest from each address, and lets one guest in from ours.
   Joined OpenAndFill() {
     rlimit usual{};
     getrlimit(RLIMIT_NOFILE, &usual);

@@ -51,7 +51,7 @@ TEST(Leftovers, AProgramInTheBackgroundIsNamed) {
   EXPECT_TRUE(leader.IsNamedIn(LeftBehind(leader.pid)));
 }
 
-// It works by itself, or has not executed its program yet.
+// Such a copy works by itself, or has not executed its program yet.
 TEST(Leftovers, ACopyOfAShellIsNamed) {
   const EndedLeader leader("(sleep 1000; :) & echo $!");
   EXPECT_TRUE(leader.IsNamedIn(LeftBehind(leader.pid)));
