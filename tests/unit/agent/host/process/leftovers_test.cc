@@ -60,8 +60,11 @@ TEST(Leftovers, ACopyOfAShellIsNamed) {
 TEST(Leftovers, ACopyOfAnotherProgramIsNotNamed) {
   const EndedLeader leader([](int out) {
     const pid_t copy = fork();
-    if (copy != 0) dprintf(out, "%d\n", static_cast<int>(copy));
-    while (copy == 0) pause();
+    if (copy != 0) {
+      dprintf(out, "%d\n", static_cast<int>(copy));
+      return;
+    }
+    pause();  // until it is killed
   });
   EXPECT_EQ(LeftBehind(leader.pid), "");
 }
