@@ -87,6 +87,17 @@ class Leftovers(ClusterTest):
         self.assertEqual([pid], node.said(r"rank 0 \(pid \d+\) exited with code 0 while processes that it had started "
                                           r"still ran; ended with it: \w+ \(pid (\d+)\);"), node.err())
 
+    def test_a_filter_passes_on_what_the_program_wrote_last(self):
+        # Without a pause after the end, tee itself would often be quick enough.
+        script = ("exec 2> >(until grep -q '^State:.Z' /proc/$$$$/status; do sleep 0.01; done; exec tee $0 >&2);"
+                  "echo started >&2; echo Error: the last words >&2; exit 3")
+        job = self.cluster(1, nproc=1, program=["bash", "-c", script, str(self.folder / "log")],
+                           options=["--max-restarts", "0"])
+        node = job.start(0)
+        self.assertEqual(3, node.exit_code())
+        self.assertEqual("started\nError: the last words\n", (self.folder / "log").read_text())
+        self.assertEqual(2, node.err().count("Error: the last words"), "in the output, and in the report: " + node.err())
+
     def test_what_a_stopped_worker_leaves_is_not_named(self):
         job = self.cluster(1, nproc=1, program=["sh", "-c", "trap 'exit 0' TERM; (trap '' TERM; exec sleep 1000) & touch $0; wait",
                                                 str(self.folder / "runs")])

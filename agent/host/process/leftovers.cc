@@ -1,16 +1,11 @@
 #include "agent/host/process/leftovers.h"
 
+#include <signal.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <iterator>
-#include <string_view>
-#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "agent/host/core/session_stop.h"
-#include "base/proc/proc_scan.h"
 
 namespace muster::host {
 namespace {
@@ -25,15 +20,16 @@ bool IsHelper(const absl::StatusOr<std::string>& command_line) {
          absl::StrContains(*command_line, "forkserver import main");
 }
 
-// Programs that end by themselves once nobody writes to the pipe that they read. A copy of a shell may be about to
-// execute one. An inherited standard input may be a pipe, too.
-constexpr std::string_view kFilters[] = {"awk",  "cat", "cut",  "gawk", "grep",       "head", "less", "logger",
-                                         "mawk", "sed", "tail", "tee",  "rotatelogs", "tr",   "ts"};
-
-bool IsFilter(const ProcessInfo& process) {
-  const bool may_be_one = process.forked || std::count(std::begin(kFilters), std::end(kFilters), process.name) > 0;
-  const std::string input = may_be_one ? StandardInputOf(process.pid) : "";
+// The workers' inherited standard input may be a pipe, too.
+bool IsReader(pid_t pid) {
+  const std::string input = StandardInputOf(pid);
   return input.starts_with("pipe:") && input != StandardInputOf(getpid());
+}
+
+void ForEachMember(pid_t leader, const std::function<void(pid_t)>& visit) {
+  (void)ForEachProcess([&](pid_t pid) {
+    if (pid != leader && getsid(pid) == leader) visit(pid);
+  });
 }
 
 // A copy of a shell works by itself (a subshell), or is about to execute a program. Its program is read before its
@@ -43,7 +39,7 @@ bool IsCandidate(pid_t pid, pid_t leader, ProcessInfo* process) {
   const auto info = ReadProcess(pid);
   if (!info || info->session != leader || info->ended() || info->exiting) return false;
   *process = *info;
-  return (is_shell || info->in_exec || !info->forked) && !IsFilter(*info);
+  return (is_shell || info->in_exec || !info->forked) && !IsReader(pid);
 }
 
 }  // namespace
@@ -55,11 +51,9 @@ EnvironReader& CommandLineReader() {
 
 std::string LeftBehind(pid_t leader, EnvironReader* command_lines) {
   std::vector<ProcessInfo> candidates;
-  (void)ForEachProcess([&](pid_t pid) {
+  ForEachMember(leader, [&](pid_t pid) {
     ProcessInfo process;
-    if (pid != leader && getsid(pid) == leader && IsCandidate(pid, leader, &process)) {
-      candidates.push_back(process);
-    }
+    if (IsCandidate(pid, leader, &process)) candidates.push_back(process);
   });
   const EnvironReader::Answers answers = command_lines->ReadAll(candidates);
   std::string named;
@@ -70,6 +64,20 @@ std::string LeftBehind(pid_t leader, EnvironReader* command_lines) {
   }
   if (count > kMaxNamed) absl::StrAppend(&named, " and ", count - kMaxNamed, " more");
   return named;
+}
+
+std::vector<ProcessInfo> KillAllButReaders(pid_t leader, bool settled) {
+  std::vector<ProcessInfo> readers;
+  ForEachMember(leader, [&](pid_t pid) {
+    const auto process = ReadProcess(pid);
+    if (!process || process->session != leader || process->ended()) return;
+    if (IsReader(pid) || (!settled && process->forked && IsShell(ProgramOf(pid)))) {
+      readers.push_back(*process);
+    } else {
+      (void)SignalProcess(pid, process->start, SIGKILL);
+    }
+  });
+  return readers;
 }
 
 }  // namespace muster::host

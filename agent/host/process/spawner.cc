@@ -13,11 +13,14 @@
 #include <utility>
 
 #include "agent/host/process/exec_stage.h"
+#include "agent/host/process/leftovers.h"
+#include "base/console/log.h"
 #include "base/core/check.h"
 #include "base/core/status_macros.h"
 #include "base/exit_codes.h"
 #include "base/io/pipe.h"
 #include "base/io/thread.h"
+#include "base/text/duration.h"
 
 namespace muster::host {
 namespace {
@@ -44,6 +47,15 @@ std::vector<std::string> Flatten(const EnvironmentMap& environment) {
 
 // A zombie is not.
 bool IsReaped(int pidfd) { return syscall(SYS_pidfd_send_signal, pidfd, 0, nullptr, 0) != 0 && errno == ESRCH; }
+
+std::string NameLiving(const std::vector<ProcessInfo>& processes) {
+  std::string names;
+  for (const ProcessInfo& process : processes) {
+    if (!IsAlive(process.pid, process.start)) continue;
+    names += (names.empty() ? "" : ", ") + process.name + " (pid " + std::to_string(process.pid) + ")";
+  }
+  return names;
+}
 
 Ending ToEnding(const siginfo_t& info) {
   Ending ending;
@@ -108,6 +120,7 @@ Spawner::Spawner(EventLoop* loop, const Inherited& inherited) : loop_(loop), inh
 
 Spawner::~Spawner() {
   for (auto& [pid, process] : processes_) {
+    if (process->timer != 0) loop_->Cancel(process->timer);
     for (int fd : {process->pidfd, process->status_fd}) {
       if (fd < 0) continue;
       loop_->Unwatch(fd);
@@ -217,6 +230,7 @@ void Spawner::ReadStatus(Process* process) {
 void Spawner::Collect(pid_t pid) {
   auto it = processes_.find(pid);
   if (it == processes_.end()) return;
+  if (it->second->ended) return AwaitReaders(pid);
   siginfo_t info{};
   // By pid, which cannot be reused before it is reaped; Linux 5.3 and some sandboxes do not support P_PIDFD.
   const auto id = static_cast<id_t>(pid);
@@ -234,10 +248,40 @@ void Spawner::Collect(pid_t pid) {
   if (events.ends) events.ends(pid, ending);
   ending.rest_lives =
       it->second->worker && events.spares_rest && events.spares_rest() && drain_.Await(pid, events.rest_ended);
-  // Before the leader is reaped, its process group's number cannot be reused.
-  if (!it->second->agent && !ending.rest_lives) kill(-pid, SIGKILL);
-  waitid(P_PID, id, &info, WEXITED | WNOHANG);
+  if (it->second->agent || it->second->failure || ending.rest_lives) return Report(pid, ending);
+  it->second->ended = ending;
+  AwaitReaders(pid);
+}
 
+void Spawner::AwaitReaders(pid_t pid) {
+  Process* const process = processes_.at(pid).get();
+  const absl::Duration since = EventLoop::Now() - *process->ended->at;
+  if (!process->settled) {
+    process->settled = since >= kForksSettle;
+    process->readers = KillAllButReaders(pid, process->settled);
+  }
+  const std::string names = NameLiving(process->readers);
+  if (!names.empty() && since < kReadersLimit) {
+    if (process->timer != 0) return;
+    process->timer = loop_->After(kReadersPoll, [this, pid, process] {
+      process->timer = 0;
+      AwaitReaders(pid);
+    });
+    return;
+  }
+  if (!names.empty()) {
+    Log(Severity::kWarning, "host",
+        "pid " + std::to_string(pid) + " has ended, and " + names + " still read from a pipe " +
+            muster::FormatDuration(kReadersLimit) + " later; ended with it");
+  }
+  Report(pid, Ending(*process->ended));
+}
+
+void Spawner::Report(pid_t pid, const Ending& ending) {
+  // Before the leader is reaped, its process group's number cannot be reused.
+  if (!processes_.at(pid)->agent && !ending.rest_lives) kill(-pid, SIGKILL);
+  siginfo_t info{};
+  waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG);
   const std::unique_ptr<Process> ended = Forget(pid);
   if (ended->agent) {
     if (ended->agent_exited) ended->agent_exited(ending);
@@ -259,6 +303,7 @@ std::unique_ptr<Spawner::Process> Spawner::Forget(pid_t pid) {
   const auto it = processes_.find(pid);
   std::unique_ptr<Process> ended = std::move(it->second);
   processes_.erase(it);
+  if (ended->timer != 0) loop_->Cancel(ended->timer);
   for (const int fd : {ended->pidfd, ended->status_fd}) {  // ReadStatus closes the latter unless the read failed
     if (fd < 0) continue;
     loop_->Unwatch(fd);
@@ -290,10 +335,13 @@ void Spawner::KillWorkers() {
   drain_.Forget();
 }
 
-// Each worker leads a session, which keeps the worker's pid as its number after the leader has ended.
+// Each worker leads a session, which keeps the worker's pid as its number after the leader has ended. A signal
+// would cut short what the readers of an ended one still pass on.
 std::set<pid_t> Spawner::Sessions() const {
   std::set<pid_t> sessions = drain_.sessions();
-  for (const pid_t pid : LiveWorkers()) sessions.insert(pid);
+  for (const auto& [pid, process] : processes_) {
+    if (process->worker && !process->ended) sessions.insert(pid);
+  }
   return sessions;
 }
 

@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "agent/host/core/worker_environment.h"
 #include "agent/host/process/session_drain.h"
 #include "base/io/event_loop.h"
+#include "base/proc/proc_scan.h"
 #include "base/proc/process_setup.h"
 
 namespace muster::host {
@@ -26,6 +28,11 @@ namespace muster::host {
 inline constexpr int kFirstMoreFd = 4;  // in the new process
 // Lower ones could be overwritten while those of the new process are set.
 inline constexpr int kLowestMoreFd = 16;
+// After a worker's end, for the processes of its session that read from a pipe to pass on what it wrote last.
+inline constexpr absl::Duration kReadersLimit = absl::Seconds(3);
+inline constexpr absl::Duration kReadersPoll = absl::Milliseconds(5);
+// For a shell's forked copy to open the pipe that it reads from.
+inline constexpr absl::Duration kForksSettle = absl::Milliseconds(20);
 
 struct WorkerCommand {
   std::vector<std::string> argv;
@@ -46,7 +53,7 @@ class Spawner {
  public:
   // Called on the loop, never from inside a call of this class other than Collect. Either `failed` is called once,
   // or `executing` and then `exited` once each. At `failed` and `exited` the process has been reaped and its group
-  // killed or spared.
+  // killed or spared; its readers were given kReadersLimit before (see leftovers).
   struct WorkerEvents {
     std::function<void()> executing;
     std::function<void(int exit_code, const std::string& why)> failed;
@@ -98,7 +105,7 @@ class Spawner {
 
   bool Knows(pid_t pid) const { return processes_.count(pid) > 0; }
   std::vector<pid_t> LiveWorkers() const;  // those not reaped
-  // Reaps and reports this process now, if it has ended. Both SIGCHLD and the pidfd lead here.
+  // Reaps and reports this process now, if it has ended and has no readers. Both SIGCHLD and the pidfd lead here.
   void Collect(pid_t pid);
   // The same for every worker. Call it before obeying an order, so that an end before the order is not attributed
   // to it.
@@ -115,6 +122,10 @@ class Spawner {
     std::optional<std::pair<int, std::string>> failure;  // exit code and reason
     WorkerEvents events;
     AgentExited agent_exited;
+    std::optional<Ending> ended;  // not reaped yet: its readers are awaited
+    std::vector<ProcessInfo> readers;
+    bool settled = false;          // `readers` does not change any more
+    EventLoop::TimerId timer = 0;  // 0: none
   };
   struct Launch;  // arguments of posix_spawn
 
@@ -122,6 +133,8 @@ class Spawner {
                                          WorkerEvents events);
   absl::Status Adopt(std::unique_ptr<Process> process);
   void ReadStatus(Process* process);
+  void AwaitReaders(pid_t pid);
+  void Report(pid_t pid, const Ending& ending);
   void LoseAdopted(pid_t pid);
   std::unique_ptr<Process> Forget(pid_t pid);
   std::set<pid_t> Sessions() const;

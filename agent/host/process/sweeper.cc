@@ -61,20 +61,27 @@ void Sweeper::OnChildSignal() {
   if (sweeping_) Passes();
 }
 
-// Peeks before it reaps: the spawner reaps its own processes, all others are reaped here. If neither reaps the
-// child, the loop returns, because it would see the same child forever.
+// The spawner reaps its own processes, all others are reaped here. False: this one stays, for now.
+bool Sweeper::Collect(pid_t pid) {
+  if (spawner_->Knows(pid)) {
+    spawner_->Collect(pid);
+    return !spawner_->Knows(pid);
+  }
+  siginfo_t info{};
+  if (waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | __WALL) != 0) return false;
+  if (strangers_.erase(pid) == 0 && sweeping_) ended_.insert(pid);
+  return true;
+}
+
+// Peeks before it reaps. A child that stays would be seen forever, so all of them are listed then.
 void Sweeper::CollectEnded() {
   while (true) {
     siginfo_t info{};
     if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) != 0 || info.si_pid == 0) return;
-    const pid_t pid = info.si_pid;
-    if (spawner_->Knows(pid)) {
-      spawner_->Collect(pid);
-      if (spawner_->Knows(pid)) return;
-      continue;
-    }
-    if (waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | __WALL) != 0) return;
-    if (strangers_.erase(pid) == 0 && sweeping_) ended_.insert(pid);
+    if (!Collect(info.si_pid)) break;
+  }
+  for (const ProcessInfo& child : Children().value_or(std::vector<ProcessInfo>())) {
+    if (child.ended()) Collect(child.pid);
   }
 }
 

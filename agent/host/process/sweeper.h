@@ -55,6 +55,7 @@ class Sweeper {
 
  private:
   void CollectEnded();
+  bool Collect(pid_t pid);
   void Passes();
   std::string KillOnce();  // returns what is left
   enum class Owner { kWorker, kStranger, kUnknown };

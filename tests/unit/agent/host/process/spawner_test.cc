@@ -39,6 +39,11 @@ WorkerCommand Shell(const std::string& script) {
   return {.argv = {"/bin/sh", "-c", script}, .environment = CurrentEnvironment()};
 }
 
+// For `> >(...)`.
+WorkerCommand Bash(const std::string& script) {
+  return {.argv = {"/bin/bash", "-c", script}, .environment = CurrentEnvironment()};
+}
+
 // One process, without a shell's forks: signals reach the worker itself.
 WorkerCommand Sleeper() { return {.argv = {"/bin/sleep", "1000"}, .environment = CurrentEnvironment()}; }
 
@@ -241,6 +246,65 @@ TEST_F(SpawnerTest, AProcessIgnoringTheSignalDiesWithItsShell) {
   hostlet_.spawner.StopWorkers(SIGTERM);
   ASSERT_TRUE(hostlet_.RunUntil([&] { return told.exited.has_value(); }));
   EXPECT_FALSE(told.exited->rest_lives);
+}
+
+// As in `exec > >(tee log)`.
+TEST_F(SpawnerTest, AReaderPassesOnWhatTheWorkerWroteLast) {
+  LinePipe said;
+  WorkerCommand command = Bash(R"(exec 4> >(echo ready
+                                            until grep -q '^State:.Z' /proc/$$/status; do sleep 0.01; done
+                                            read -r line; echo "$line"; echo done)
+                                  read -r _; echo last >&4; exit 3)");
+  LinePipe orders;
+  command.stdin_fd = orders.out();
+  command.stdout_fd = said.in();
+  Told& told = NewTold();
+  ASSERT_TRUE(hostlet_.spawner.SpawnWorker(command, told.Events()).ok());
+  ASSERT_EQ(said.Line(), "ready");
+  ASSERT_EQ(write(orders.in(), "go\n", 3), 3);
+  ASSERT_TRUE(hostlet_.RunUntil([&] { return told.exited.has_value(); }));
+  EXPECT_EQ(told.exited->number, 3);
+  EXPECT_EQ(said.Line(), "last");
+  EXPECT_EQ(said.Line(), "done");
+}
+
+TEST_F(SpawnerTest, AReaderThatNeverEndsIsEndedWithItsWorkerInTheEnd) {
+  LinePipe said, orders;
+  WorkerCommand command =
+      Bash("sleep 1000 & echo $!; exec 4> >(echo $BASHPID; exec sleep 1000); read -r _; exit 3");
+  command.stdin_fd = orders.out();
+  command.stdout_fd = said.in();
+  Told& told = NewTold();
+  const auto pid = hostlet_.spawner.SpawnWorker(command, told.Events());
+  ASSERT_TRUE(pid.ok());
+  const pid_t other = std::atoi(said.Line().c_str());
+  const pid_t reader = std::atoi(said.Line().c_str());
+  ASSERT_EQ(write(orders.in(), "go\n", 3), 3);
+  // Orphans are reaped although the worker itself cannot be yet.
+  ASSERT_TRUE(hostlet_.RunUntil([&] { return !IsThere(other); }));
+  EXPECT_FALSE(told.exited);
+  EXPECT_FALSE(IsDead(reader));
+  hostlet_.spawner.StopWorkers(SIGTERM);
+  EXPECT_FALSE(IsDead(reader));
+  ASSERT_TRUE(hostlet_.RunUntil([&] { return told.exited.has_value(); }));
+  EXPECT_GE(EventLoop::Now() - *told.exited->at, kReadersLimit);
+  EXPECT_TRUE(Eventually([&] { return IsDead(reader); }));
+}
+
+TEST_F(SpawnerTest, AReaderIsEndedAtOnceWithAllWorkers) {
+  LinePipe said, orders;
+  WorkerCommand command = Bash("exec 4> >(echo ready; exec sleep 1000); read -r _; exit 3");
+  command.stdin_fd = orders.out();
+  command.stdout_fd = said.in();
+  Told& told = NewTold();
+  const auto pid = hostlet_.spawner.SpawnWorker(command, told.Events());
+  ASSERT_TRUE(pid.ok());
+  ASSERT_EQ(said.Line(), "ready");
+  ASSERT_EQ(write(orders.in(), "go\n", 3), 3);
+  ASSERT_TRUE(hostlet_.RunUntil([&] { return IsDead(*pid); }));
+  hostlet_.spawner.KillWorkers();
+  ASSERT_TRUE(hostlet_.RunUntil([&] { return told.exited.has_value(); }));
+  EXPECT_LT(EventLoop::Now() - *told.exited->at, kReadersLimit);
 }
 
 // While a debugger holds an exited worker we cannot reap it, and must not poll for it.
