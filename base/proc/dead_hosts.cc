@@ -188,6 +188,14 @@ HostIds HostsAboveUs(std::string* unknown) {
   return above;
 }
 
+// A process cannot join an existing session: it descends from the session's leader, which bears the same marker.
+bool IsLeaderKnown(const ProcessInfo& process, const EnvironReader::Answers& markers) {
+  const auto leader = process.session == process.pid ? markers.end() : markers.find(process.session);
+  if (leader == markers.end() || IsUnknown(leader->second)) return false;
+  const auto now = ReadProcess(process.session);
+  return now && !now->ended() && !now->exiting;  // else its environment may have been gone
+}
+
 }  // namespace
 
 HostIds DeadHostsOfOurRun(const Marker& own, std::string* unknown) {
@@ -204,8 +212,12 @@ HostIds DeadHostsOfOurRun(const Marker& own, std::string* unknown) {
   });
   if (!unclear.empty()) *unknown = unclear;
   HostIds dead, looked_at = HostsAboveUs(unknown);
-  for (const auto& [pid, text] : ReadMarkers(ours, &MarkerReader())) {
-    if (IsUnknown(text)) *unknown = AsStd(text.status().message());
+  const EnvironReader::Answers markers = ReadMarkers(ours, &MarkerReader());
+  for (const ProcessInfo& process : ours) {
+    const auto& text = markers.at(process.pid);
+    if (IsUnknown(text) && above.count(process.session) == 0 && !IsLeaderKnown(process, markers)) {
+      *unknown = AsStd(text.status().message());
+    }
     const auto marker = text.ok() ? ParseMarker(*text) : std::nullopt;
     if (!marker || !MayInherit(own, *marker) || !looked_at.insert(marker->host_id).second) continue;
     if (!IsAlive(static_cast<pid_t>(marker->pid), marker->start)) dead.insert(marker->host_id);

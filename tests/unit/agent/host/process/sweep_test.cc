@@ -1,7 +1,9 @@
 // Leftovers of workers are ended: by the host as a subreaper, and from outside by their marker.
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,6 +11,7 @@
 #include <map>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "base/proc/dead_hosts.h"
 #include "base/proc/proc_scan.h"
 #include "tests/unit/agent/host/host_shell_support.h"
@@ -458,6 +461,34 @@ TEST_F(OrphanTest, UnreadableProcessesAreNotReported) {
   EXPECT_EQ(report.left, "");
   EXPECT_NE(report.unseen, "");
   EXPECT_TRUE(AllAlive(pids));
+}
+
+// Such as a copy of files by the same user. A session has one origin.
+TEST_F(OrphanTest, AProcessThatTheKernelHoldsIsNotReportedIfItsSessionsLeaderIsNoWorker) {
+  for (const bool leads : {false, true}) {
+    LinePipe pipe;
+    const pid_t leader = fork();
+    if (leader == 0) {
+      setsid();
+      if (!leads && fork() != 0) {
+        while (true) pause();
+      }
+      // Until its child ends, the parent is in uninterruptible sleep.
+      if (syscall(SYS_clone, CLONE_VFORK | SIGCHLD, nullptr, nullptr, nullptr, nullptr) == 0) {
+        dprintf(pipe.in(), "%d\n", static_cast<int>(getppid()));
+        while (true) pause();
+      }
+      _exit(0);
+    }
+    const pid_t held = ReadPids(&pipe, 1)[0];
+    const absl::Cleanup ended = [&] {
+      EndDescendants({leader});
+      kill(leader, SIGKILL);
+      waitpid(leader, nullptr, 0);
+    };
+    ASSERT_TRUE(Eventually([&] { return ReadProcess(held).value_or(ProcessInfo{}).state == 'D'; }));
+    EXPECT_EQ(EndOrphans(Own()).unseen.empty(), !leads) << EndOrphans(Own()).unseen;
+  }
 }
 
 TEST_F(OrphanTest, AReusedPidMeansADeadHost) {
