@@ -15,7 +15,7 @@ const std::vector<Candidate>& Glance::ready_nodes() const {
 }
 
 const std::vector<Candidate>& Glance::candidates() const {
-  if (!candidates_) candidates_ = WithoutExcluded(now, job, ready_nodes());
+  if (!candidates_) candidates_ = WithoutSetAside(now, job, ready_nodes());
   return *candidates_;
 }
 

@@ -24,7 +24,7 @@ class Glance {
 
   const Members& members() const;                     // of the greatest round
   const std::vector<Candidate>& ready_nodes() const;  // ReadyCandidates
-  const std::vector<Candidate>& candidates() const;   // of these, for the next round: WithoutExcluded
+  const std::vector<Candidate>& candidates() const;   // of these, for the next round: WithoutSetAside
   int ready() const { return static_cast<int>(candidates().size()); }
   // All places, or MAX nodes, are ready, or cannot start their program.
   bool all_are_here() const;

@@ -36,7 +36,7 @@ int RoundSize(const Job& job, int ready) {
   return size - size % options.node_unit;
 }
 
-std::vector<Candidate> WithoutExcluded(BootTime now, const Job& job, std::vector<Candidate> ready) {
+std::vector<Candidate> WithoutSetAside(BootTime now, const Job& job, std::vector<Candidate> ready) {
   for (const bool held_back_too : {true, false}) {
     std::vector<Candidate> sound;
     for (const Candidate& c : ready) {

@@ -19,7 +19,7 @@ struct Job;
 // The ready nodes that hold their places.
 std::vector<Candidate> ReadyCandidates(const Job& job);
 // Without the excluded nodes and those that are held back, if the others suffice; else without the excluded ones.
-std::vector<Candidate> WithoutExcluded(BootTime now, const Job& job, std::vector<Candidate> ready);
+std::vector<Candidate> WithoutSetAside(BootTime now, const Job& job, std::vector<Candidate> ready);
 // Size of the next round given the ready nodes; below MIN no round can start.
 int RoundSize(const Job& job, int ready);
 

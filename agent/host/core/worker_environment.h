@@ -36,7 +36,8 @@ struct WorkerEnvironmentOptions {
 
 // The environment of one worker: the inherited one, in which per-node variables and those of an outer launcher
 // (RANK, WORLD_SIZE, MASTER_*, TORCHELASTIC_RUN_ID, NODE_RANK, PET_NODE_RANK, ...) are overwritten or dropped. All
-// inherited MUSTER_* variables are dropped. Nothing changes it afterwards.
+// inherited MUSTER_* variables are dropped. With --preload the modules that were imported before may change it
+// afterwards.
 EnvironmentMap WorkerEnvironment(const v1::Round& round, int local_rank, const WorkerEnvironmentOptions& options,
                                  const EnvironmentMap& inherited);
 
