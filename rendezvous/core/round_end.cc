@@ -17,6 +17,8 @@
 namespace muster::rendezvous {
 namespace {
 
+constexpr int kExitOfUsage = 2;  // of Python and of most programs
+
 // "; all 3 allowed restarts are used up (--max-restarts)"
 std::string BudgetSpent(int budget, const std::string& what, const std::string& option) {
   const std::string plural = absl::StrCat(what, what.back() == 's' ? "es" : "s");
@@ -73,6 +75,12 @@ std::string WhoLeftEarly(const Job& job) {
                        : absl::StrCat("all ranks of ", JoinAtMost(names, kMaxAbsentNamed), " exited with code 0");
 }
 
+// False for a command line or a program that another start would find as wrong.
+bool MayEndOtherwise(int exit_code) {
+  return exit_code != kExitOfUsage && exit_code != kExitUsage && exit_code != kExitNotExecutable &&
+         exit_code != kExitNotFound;
+}
+
 // The job's end, if the restart budget is used up or several restarts in a row made no progress; else nullopt.
 std::optional<v1::Verdict> VerdictAfterFailure(const Job& job, const RoundAccount& round) {
   const CoordinatorOptions& options = job.options;
@@ -95,8 +103,9 @@ std::optional<v1::Verdict> VerdictAfterFailure(const Job& job, const RoundAccoun
   }
   if (job.counts.FailuresInWindow(options) <= options.max_restarts) return std::nullopt;
   if (!WasNeverStarted(*round.cause)) verdict.set_origin("worker");
-  verdict.set_reason(absl::StrCat(
-      round.what, options.max_restarts > 0 ? BudgetSpent(options.max_restarts, "restart", "--max-restarts") : ""));
+  const bool may_help = options.max_restarts > 0 || MayEndOtherwise(verdict.exit_code());
+  verdict.set_reason(
+      absl::StrCat(round.what, may_help ? BudgetSpent(options.max_restarts, "restart", "--max-restarts") : ""));
   return verdict;
 }
 

@@ -35,7 +35,7 @@ TEST_F(CauseOfARound, IsProvisionalIfItIsAnEcho) {
   EXPECT_EQ(c_.Said(cause + "; its output reports a lost connection: another rank's failure may be the cause"), 1);
   EndWith(&c_, {"a", "b", "c"});
   ASSERT_TRUE(c_.core().verdict());
-  EXPECT_EQ(c_.core().verdict()->reason(), cause);
+  EXPECT_EQ(c_.core().verdict()->reason(), cause + "; no restart is allowed (--max-restarts)");
 }
 
 TEST_F(CauseOfARound, IsAVanishedNodeNotItsPeersFailures) {

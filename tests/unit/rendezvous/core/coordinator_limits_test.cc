@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/exit_codes.h"
 #include "tests/unit/rendezvous/core/coordinator_cluster.h"
 
 namespace muster::rendezvous {
@@ -439,13 +440,13 @@ TEST(CoordinatorLimits, APauseProlongsTheTimeToStart) {
 class BudgetTextTest : public ::testing::Test {
  protected:
   // The verdict's reason when b fails as often as the options allow, and once more.
-  static v1::Verdict AfterFailures(int max_restarts) {
+  static v1::Verdict AfterFailures(int max_restarts, int exit_code = 3) {
     Cluster c(Fixed(2, max_restarts));
     c.Join("a", 0);
     c.Join("b", 1);
     for (int i = 0; i <= max_restarts; ++i) {
       for (const char* name : {"a", "b"}) c.Apply(name);
-      c.Fail("b", 3);
+      c.Fail("b", exit_code);
       c.Pass(absl::Seconds(3), {"a", "b"});
     }
     return c.core().verdict().value_or(v1::Verdict());
@@ -471,11 +472,17 @@ class BudgetTextTest : public ::testing::Test {
 
 TEST_F(BudgetTextTest, RestartsNamesItsLimit) {
   const std::string failed = "rank 2 on b exited with code 3";
-  EXPECT_EQ(AfterFailures(0).reason(), failed);
+  EXPECT_EQ(AfterFailures(0).reason(), failed + "; no restart is allowed (--max-restarts)");
   EXPECT_EQ(AfterFailures(1).reason(), failed + "; the only allowed restart is used up (--max-restarts)");
   EXPECT_EQ(AfterFailures(2).reason(), failed + "; all 2 allowed restarts are used up (--max-restarts)");
   EXPECT_EQ(AfterFailures(0).origin(), "worker");
   EXPECT_EQ(AfterFailures(0).exit_code(), 3);
+}
+
+// A wrong command line, or a program that is not there, would fail again.
+TEST_F(BudgetTextTest, NoRestartIsMissedWhereItWouldFailAgain) {
+  for (const int code : {2, kExitUsage, kExitNotExecutable, kExitNotFound})
+    EXPECT_THAT(AfterFailures(0, code).reason(), Not(HasSubstr("restart"))) << code;
 }
 
 TEST_F(BudgetTextTest, LossesNameTheirLimit) {
