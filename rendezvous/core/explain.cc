@@ -87,6 +87,7 @@ bool IsThereButNotReady(const Host& host) {
 struct Present {
   std::set<int> places;
   int unplaced = 0;
+  const Host* primary = nullptr;  // counts as ready
 
   void Add(std::optional<int> place) {
     if (place) {
@@ -103,9 +104,9 @@ Present WhoIsPresent(const Job& job) {
   for (const Candidate& c : ready) {
     present.Add(c.place >= 0 ? std::optional<int>(c.place) : std::nullopt);
   }
-  const Host* const primary = PrimaryThatWaits(job, static_cast<int>(ready.size()));
+  present.primary = PrimaryThatWaits(job, static_cast<int>(ready.size()));
   for (const auto& [id, host] : job.hosts) {
-    if (&host != primary && (!IsThereButNotReady(host) || !job.hosts.HoldsPlace(host))) continue;
+    if (&host != present.primary && (!IsThereButNotReady(host) || !job.hosts.HoldsPlace(host))) continue;
     present.Add(host.status.has_place() ? std::optional<int>(host.status.place()) : std::nullopt);
   }
   return present;
@@ -195,7 +196,8 @@ std::vector<std::string> AbsentPlaces(const Job& job) {
   std::vector<std::string> absent;
   int missing = job.options.max_nodes - static_cast<int>(present.places.size()) - present.unplaced;
   for (const auto& [id, host] : job.hosts) {
-    const std::string why = host.IsTrainer() && !host.status.has_place() ? WhyNotReady(host) : "";
+    const bool is_named = host.IsTrainer() && !host.status.has_place() && &host != present.primary;
+    const std::string why = is_named ? WhyNotReady(host) : "";
     if (why.empty() || missing <= 0) continue;
     absent.push_back(absl::StrCat(host.status.hostname(), " (", why, ")"));
     --missing;

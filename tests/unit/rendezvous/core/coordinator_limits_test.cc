@@ -551,11 +551,12 @@ TEST(AbsentNodes, AreNamedWithTheReason) {
 }
 
 // A primary that nobody has connected to: it has a port, but does not know its own address.
-std::string WaitingOfPrimary(const CoordinatorOptions& options, bool has_port, absl::Duration wait) {
+std::string WaitingOfPrimary(const CoordinatorOptions& options, bool has_port, absl::Duration wait,
+                             int place = 0) {
   Cluster c(options);
   c.At("a").status.set_at_primary(true);
   c.At("a").status.set_preparing("its setup runs");
-  c.Join("a", 0);
+  c.Join("a", place);
   c.At("a").status.clear_preparing();
   if (has_port) c.At("a").status.mutable_offer()->set_port(5000);
   c.Say("a");
@@ -575,6 +576,8 @@ TEST(AbsentNodes, APrimaryWithoutAnAddressCountsAsReady) {
   EXPECT_EQ(says(Fixed(1), true),
             "0 of 1 node ready" + end + "; missing: node 0 (a: ready once another node has joined)")
       << "its address alone is missing";
+  EXPECT_EQ(WaitingOfPrimary(Fixed(2), true, absl::Milliseconds(200), -1),
+            "1 of 2 nodes ready" + end + "; missing: 1 more node");
 }
 
 TEST(AbsentNodes, TooFewAreNeverAsManyAsAreNeeded) {
