@@ -21,7 +21,9 @@ struct CommandLine {
   std::string script;                         // empty: none
   std::vector<std::string> script_arguments;  // verbatim
   bool help = false;
-  bool as_torchrun = false;  // the command is kTorchrun: torchrun's own reading decides
+  bool as_torchrun = false;                // the command is kTorchrun: torchrun's own reading decides
+  std::vector<std::string> hosts = {};     // of a deepspeed line's hostfile, by rank
+  std::vector<std::string> warnings = {};  // of the reading of a launcher's line
 };
 
 // args: the words after the subcommand. Accepts `--flag value`, `--flag=value`, `-r 3`, `-r3`, dashes or

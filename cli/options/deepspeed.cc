@@ -169,8 +169,8 @@ class Translator {
         file != nullptr && absl::IsNotFound(machine_.read_file(*file, kMaxEnvFileBytes).status());
     const bool has_others = Find("node-rank") != nullptr || Find("master-addr") != nullptr;
     if (!is_missing || has_others) return absl::FailedPreconditionError(listed.status().message());
-    result_.notes.push_back(absl::StrCat(ShownWithValue("--hostfile", *file),
-                                         ": there is no such file, so the job is this machine alone"));
+    result_.line.warnings.push_back(absl::StrCat(ShownWithValue("--hostfile", *file),
+                                                 ": there is no such file, so the job is this machine alone"));
     return std::nullopt;
   }
 
@@ -205,6 +205,7 @@ class Translator {
     }
     given["node-rank"] = absl::StrCat(rank);
     if (from_file) own_ = &hosts_[static_cast<size_t>(rank)];
+    for (const HostSlots& host : hosts_) result_.line.hosts.push_back(host.host);
     if (Find("master-addr") == nullptr && !from_file) return Wrong("num-nodes", "needs --master_addr");
     given["master-addr"] = Find("master-addr") != nullptr ? TextOf("master-addr") : hosts_.front().host;
     if (Find("master-port") != nullptr) given["master-port"] = TextOf("master-port");

@@ -303,6 +303,8 @@ void ReadBackend(bool as_torchrun, Settings* s) {
 absl::StatusOr<Settings> ReadSettings(const CommandLine& command_line, const Environment& environment) {
   Settings s;
   s.membership.as_torchrun = command_line.as_torchrun;
+  s.membership.hosts = command_line.hosts;
+  s.warnings = command_line.warnings;
   s.membership.nested = IsNested(environment);
   const Finder finder(command_line, environment, s.membership.nested);
   for (const OptionSpec& spec : RunOptions()) {

@@ -56,7 +56,8 @@ struct MembershipSettings {
   Given<std::string> hostfile;
   Given<std::string> include;
   Given<std::string> exclude;
-  Given<std::string> source;  // source of the membership
+  std::vector<std::string> hosts = {};  // by rank; empty: not known
+  Given<std::string> source;            // source of the membership
   Given<std::string> token_file;
   Given<std::string> tls_cert;
   Given<std::string> tls_key;

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "agent/platform/discovery/address.h"
 #include "base/core/status_macros.h"
 #include "base/wire/loopback.h"
 #include "cli/plan/parts.h"
@@ -148,6 +149,7 @@ Membership FromOptions(const MembershipSettings& s) {
     view.node_rank = s.rdzv_endpoint ? -1 : 0;
     m.serves = v1::NodeConfig::SERVES_IF_LOCAL;
   }
+  for (const std::string& host : s.hosts) view.nodes.push_back(discovery::ToString(host, view.primary_port));
   if (s.is_host) m.serves = *s.is_host ? v1::NodeConfig::SERVES_YES : v1::NodeConfig::SERVES_NO;
   return m;
 }

@@ -5,7 +5,7 @@ import subprocess
 import unittest
 
 import cluster
-from cluster import Cluster, ClusterTest, Node, node_command, plain_environment
+from cluster import Cluster, ClusterTest, Node, node_command, plain_environment, wait_until
 from network import Network, can_make_namespaces
 
 NODES = 3
@@ -79,6 +79,23 @@ class OnLoopback(HostfileTest):
                 "--hostfile", str(job.folder / "hosts"), "--include", "pod-0.trainers", "--no_python", "true"]
         done = subprocess.run(line, env=plain_environment(), check=False, capture_output=True, text=True,
                               timeout=cluster.LIMIT_S)
+        self.assertEqual(0, done.returncode, done.stderr)
+
+    def test_the_deepspeed_line_names_the_hosts_that_are_missing(self):
+        job = self.cluster(1)
+        (job.folder / "deepspeed").symlink_to(cluster.BINARY)
+        (job.folder / "hosts").write_text("localhost slots=1\nworker-1 slots=1\n")
+        line = [str(job.folder / "deepspeed"), "--hostfile", str(job.folder / "hosts"), "--no_python", "true"]
+        environment = {**plain_environment(), cluster.TOKEN: job.token, "MUSTER_MASTER_PORT": str(job.ports[0])}
+        node = job.nodes[0] = cluster.Node("deepspeed", line, environment, job.folder)
+        job.all_nodes.append(node)
+        wait_until("its line", lambda: node.said(rf"missing: node 1 \(worker-1:{job.ports[0]}\)"))
+
+    def test_the_deepspeed_line_warns_of_a_hostfile_that_is_missing(self):
+        line = [str(cluster.BINARY), "run", "deepspeed", "--hostfile", "/nowhere/hosts", "--no_python", "true"]
+        done = subprocess.run(line, env={**plain_environment(), "MUSTER_LOG_LEVEL": "warning"}, check=False,
+                              capture_output=True, text=True, timeout=cluster.LIMIT_S)
+        self.assertIn("--hostfile /nowhere/hosts: there is no such file, so the job is this machine alone", done.stderr)
         self.assertEqual(0, done.returncode, done.stderr)
 
     def test_muster_hostfile_never_writes_a_host_without_slots(self):

@@ -83,6 +83,7 @@ TEST_F(Deepspeed, IncludeAndExcludeChooseDevicesOfThisMachine) {
 TEST_F(Deepspeed, EachHostOfAHostfileFindsItsPlace) {
   files_["hosts"] = kTwoHosts;
   const DeepspeedLine read = Read({"--hostfile", "hosts", "--master_port=29600", "t.py"});
+  EXPECT_THAT(read.line.hosts, ElementsAre("a", "b"));
   EXPECT_EQ(read.line.given, (Given{{"nnodes", "2"},
                                     {"node-rank", "1"},
                                     {"master-addr", "a"},
@@ -136,7 +137,7 @@ TEST_F(Deepspeed, WithoutTheHostfileTheJobIsThisMachineAlone) {
   EXPECT_TRUE(Read({"--hostfile=", "t.py"}).line.given.contains("standalone"));
   const DeepspeedLine read = Read({"--hostfile", "nowhere", "t.py"});
   EXPECT_TRUE(read.line.given.contains("standalone"));
-  EXPECT_THAT(read.notes,
+  EXPECT_THAT(read.line.warnings,
               ElementsAre("--hostfile nowhere: there is no such file, so the job is this machine alone"));
 }
 
