@@ -281,6 +281,10 @@ class Checker {
                  "unless the script needs none, activate the environment that has it, or give its Python with "
                  "--python");
     }
+    if (absl::IsInvalidArgument(torch.status())) {
+      return Add(Kind::kWrong, "python", absl::StrCat(shown, " is no Python that runs"),
+                 "correct --python or PATH");
+    }
     Add(Kind::kGood, "python", torch.ok() ? absl::StrCat(shown, ", torch ", OneLine(*torch)) : shown);
   }
 

@@ -48,7 +48,8 @@ struct CheckProbe {
   std::function<std::string(const v1::NodeConfig& config)> few_descriptors;
   // What the log would say of the age of this node's certificates; empty: nothing.
   std::function<std::string(const v1::NodeConfig& config)> age_of_certificates;
-  // The version of torch that this Python would import. NotFound: none; other codes: it did not answer.
+  // The version of torch that this Python would import. NotFound: none; InvalidArgument: the file is no
+  // Python; other codes: it did not answer.
   std::function<absl::StatusOr<std::string>(const std::string& python)> torch_version;
   discovery::FileReader read_file;
   machine::FileProbe look_at_file;

@@ -15,6 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "agent/platform/machine/machine_probe.h"
 #include "agent/process/reach_check.h"
@@ -217,16 +218,22 @@ absl::Status CanBeWritten(const std::string& folder) {
 // origin.
 absl::StatusOr<std::string> TorchVersion(const std::string& python) {
   constexpr char kPrintVersion[] =
+      "print('python')\n"
       "import importlib.metadata as m, importlib.util as u, sys\n"
       "try: print(m.version('torch'))\n"
       "except m.PackageNotFoundError:\n"
       "  found = u.find_spec('torch')\n"
       "  print('of an unknown version') if found and found.origin else sys.exit(44)";
   constexpr int kNoPackage = 44;
-  ASSIGN_OR_RETURN(const auto result, machine::RunCommand({python, "-c", kPrintVersion}, kPythonLimit));
-  if (result.exit_code == kNoPackage) return absl::NotFoundError("torch");
-  if (result.exit_code != 0) return absl::UnknownError("its version cannot be read");
-  return std::string(absl::StripAsciiWhitespace(result.output));
+  const auto result = machine::RunCommand({python, "-c", kPrintVersion}, kPythonLimit);
+  const bool is_no_program = absl::IsInternal(result.status()) || absl::IsNotFound(result.status());
+  if (is_no_program) return absl::InvalidArgumentError(result.status().message());
+  if (!result.ok()) return result.status();
+  absl::string_view said = result->output;
+  if (!absl::ConsumePrefix(&said, "python\n")) return absl::InvalidArgumentError("no Python");
+  if (result->exit_code == kNoPackage) return absl::NotFoundError("torch");
+  if (result->exit_code != 0) return absl::UnknownError("its version cannot be read");
+  return std::string(absl::StripAsciiWhitespace(said));
 }
 
 }  // namespace

@@ -225,6 +225,9 @@ class Env(unittest.TestCase):
                                   timeout=cluster.LIMIT_S, check=False)
             return done.stdout
         self.assertRegex(said("train.py"), rf"note +python +{python}, no torch there\n")
+        for text in ("no program\n", "#!/bin/cat\n", "#!/nowhere/python\n"):
+            python.write_text(text)
+            self.assertRegex(said("train.py"), rf"WRONG +python +{python} is no Python that runs\n")
         self.assertRegex(said("train.sh"), r"WRONG +program +train.sh: .* type: muster run .*--no-python bash train.sh\n")
 
     def test_a_check_leaves_no_folder_and_finds_a_torch_without_metadata(self):
