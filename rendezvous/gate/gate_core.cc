@@ -50,15 +50,14 @@ GateLimits LimitsFor(size_t descriptors) {
 void GateCore::OnAccepted(BootTime now, ConnectionId id, const std::string& source, GateEffects* out) {
   connections_.emplace(id, Connection{.source = source, .since = now});
   timed_.insert(id);
-  waiting_.Add(source, id);
+  unnamed_.Add(source, id);
   if (waiting() <= limits_.waiting) return;
   NoteFlood(now, out);
-  CloseOneThatWaits(now, out);
+  Close(now, FirstToGo(), out);
 }
 
-void GateCore::CloseOneThatWaits(BootTime now, GateEffects* out) {
-  Close(now, (waiting_.empty() ? named_.ids : waiting_).OldestOfFullest(), out);
-}
+// Of those that wait: who names the job's key stays longest.
+ConnectionId GateCore::FirstToGo() const { return (unnamed_.empty() ? named_.ids : unnamed_).OldestOfFullest(); }
 
 // Closes one connection: whose agent has left, since after a cut those hold most descriptors; else one that waits
 // to be let in; else one that is slow.
@@ -66,7 +65,7 @@ void GateCore::OnShortage(BootTime now, GateEffects* out) {
   const auto left = std::find_if(timed_.begin(), timed_.end(),
                                  [&](ConnectionId id) { return connections_.at(id).state == State::kLeft; });
   if (left != timed_.end()) return Close(now, *left, out);
-  if (waiting() > 0) return CloseOneThatWaits(now, out);
+  if (waiting() > 0) return Close(now, FirstToGo(), out);
   const auto slow = std::find_if(timed_.begin(), timed_.end(),
                                  [&](ConnectionId id) { return IsSlow(now, connections_.at(id)); });
   if (slow != timed_.end()) Close(now, *slow, out);
@@ -160,10 +159,10 @@ void GateCore::CloseLate(BootTime now, ConnectionId id, GateEffects* out) {
   Close(now, id, out);
 }
 
-bool GateCore::IsSlow(BootTime now, const Connection& connection) const {
-  const Kind kind = KindOf(connection.state);
-  return (kind == Kind::kVisitor && now - connection.since >= kPressedLimit) ||
-         (kind == Kind::kGuest && now - connection.since >= kPressedGuestLimit);
+bool GateCore::IsSlow(BootTime now, const Connection& connection) {
+  const BySource* const count = CountOf(connection.state);
+  return (count == &visitors_ && now - connection.since >= kPressedLimit) ||
+         (count == &guests_ && now - connection.since >= kPressedGuestLimit);
 }
 
 // For each connection that waits for a place in vain, closes the oldest one that keeps it out, if that is slow.
@@ -176,7 +175,7 @@ void GateCore::MakePlaces(BootTime now, GateEffects* out) {
   for (const ConnectionId id : timed_) {
     const Connection& connection = connections_.at(id);
     if (!IsSlow(now, connection)) continue;
-    Wanted& wanted = KindOf(connection.state) == Kind::kVisitor ? visitors : guests;
+    Wanted& wanted = CountOf(connection.state) == &visitors_ ? visitors : guests;
     const size_t here = spoken_.ids.SizeOf(connection.source) + named_.ids.SizeOf(connection.source);
     if (wanted.Take(connection.source, here, waiting)) Close(now, id, out);
   }
@@ -189,39 +188,22 @@ void GateCore::Close(BootTime now, ConnectionId id, GateEffects* out) {
   out->emplace_back(CloseConnection{id});
 }
 
-GateCore::Kind GateCore::KindOf(State state) {
+// Null: they are not counted.
+BySource* GateCore::CountOf(State state) {
   switch (state) {
     case State::kSilent:
     case State::kSpoken:
-      return Kind::kWaiting;
-    case State::kNamed:
-      return Kind::kNamed;
+      return &unnamed_;
     case State::kHandshake:
     case State::kInside:
-      return Kind::kVisitor;
+      return &visitors_;
     case State::kProved:
-      return Kind::kGuest;
+      return &guests_;
+    case State::kNamed:  // its line counts them
     case State::kMember:
     // After a cut all members come back at once, while their old connections are still here.
     case State::kLeft:
     case State::kClosing:
-      break;
-  }
-  return Kind::kUncounted;
-}
-
-// Null: they are not counted.
-BySource* GateCore::CountOf(State state) {
-  switch (KindOf(state)) {
-    case Kind::kWaiting:
-      return &waiting_;
-    case Kind::kNamed:
-      return &named_.ids;
-    case Kind::kVisitor:
-      return &visitors_;
-    case Kind::kGuest:
-      return &guests_;
-    case Kind::kUncounted:
       break;
   }
   return nullptr;
@@ -236,13 +218,13 @@ void GateCore::Enter(BootTime now, ConnectionId id, State state) {
   Connection& connection = connections_.at(id);
   const std::string& source = connection.source;
   if (BySource* const before = CountOf(connection.state)) before->Remove(source, id);
-  spoken_.ids.Remove(source, id);
+  if (Line* const before = LineOf(connection.state)) before->ids.Remove(source, id);
   connection.state = state;
   connection.since = now;
   if (BySource* const after = CountOf(state)) after->Add(source, id);
   Line* const line = LineOf(state);
   if (line == nullptr) return;
-  if (state == State::kSpoken) spoken_.ids.Add(source, id);
+  line->ids.Add(source, id);
   if (line->have_a_turn.insert(source).second) line->turns.push_back({.source = source});
 }
 
@@ -285,10 +267,9 @@ void GateCore::LetInFrom(Line* line, BootTime now, GateEffects* out) {
 void GateCore::NoteFlood(BootTime now, GateEffects* out) {
   if (now - flood_logged_at_ < kFloodLoggedAgain) return;
   flood_logged_at_ = now;
-  const BySource& those = waiting_.empty() ? named_.ids : waiting_;
   Say(Severity::kWarning,
       absl::StrCat("more connections reach this port than it lets in (most are from ",
-                   connections_.at(those.OldestOfFullest()).source,
+                   connections_.at(FirstToGo()).source,
                    "), so nodes that join may wait: restrict who can reach it; with a token (--token-file) this "
                    "job's nodes are let in first; logged again after ",
                    absl::FormatDuration(kFloodLoggedAgain)),

@@ -89,7 +89,7 @@ class GateCore {
 
   size_t visitors() const { return visitors_.size(); }
   size_t guests() const { return guests_.size(); }
-  size_t waiting() const { return waiting_.size() + named_.ids.size(); }
+  size_t waiting() const { return unnamed_.size() + named_.ids.size(); }
 
  private:
   enum class State { kSilent, kSpoken, kNamed, kHandshake, kInside, kProved, kMember, kLeft, kClosing };
@@ -109,11 +109,9 @@ class GateCore {
     std::set<std::string> have_a_turn;  // the same
   };
 
-  enum class Kind { kWaiting, kNamed, kVisitor, kGuest, kUncounted };
-  static Kind KindOf(State state);
   BySource* CountOf(State state);
   Line* LineOf(State state);
-  bool IsSlow(BootTime now, const Connection& connection) const;
+  bool IsSlow(BootTime now, const Connection& connection);
   bool HasRoom() const;
   bool HasRoom(const std::string& source) const;
   void Enter(BootTime now, ConnectionId id, State state);
@@ -122,7 +120,7 @@ class GateCore {
   void MakePlaces(BootTime now, GateEffects* out);
   void ForgetPause(BootTime now);
   absl::Duration LimitOf(State state) const;
-  void CloseOneThatWaits(BootTime now, GateEffects* out);
+  ConnectionId FirstToGo() const;
   void LetNextIn(BootTime now, GateEffects* out);
   void LetInFrom(Line* line, BootTime now, GateEffects* out);
   void NoteFlood(BootTime now, GateEffects* out);
@@ -131,7 +129,7 @@ class GateCore {
   const GateLimits limits_;
   std::map<ConnectionId, Connection> connections_;
   std::set<ConnectionId> timed_;  // all but members
-  BySource waiting_;              // in its first two states
+  BySource unnamed_;              // they wait, silent or not, and have not named the job's key
   Line spoken_;                   // of them, those that have said something
   Line named_;                    // those that name the job's key: let in before the others
   BySource visitors_;             // let in, and not known to have the credentials

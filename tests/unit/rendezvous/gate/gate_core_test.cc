@@ -278,6 +278,15 @@ TEST_F(GateCoreTest, IfTheRoomIsFullTheOldestOfTheFullestSourceLeaves) {
   EXPECT_EQ(inside_, std::vector{late});
 }
 
+// Else a stranger could have twice as many connections there.
+TEST_F(GateCoreTest, IfTheRoomIsFullTheSilentCountWithThoseThatSpoke) {
+  const ConnectionId oldest =
+      ArriveMany("stranger", limits_.visitors_of_source + 1'300)[limits_.visitors_of_source];
+  for (int i = 0; i < 1'300; ++i) Accept("stranger");
+  ArriveMany("agents", limits_.visitors_of_source + 1'497);
+  EXPECT_EQ(closed_, std::set{oldest});
+}
+
 // A stranger can choose its address, and so the name of its source, but not come before those that are here.
 TEST_F(GateCoreTest, AmongSourcesWithAsManyTheOldestConnectionLeaves) {
   const ConnectionId oldest = Accept("m");
