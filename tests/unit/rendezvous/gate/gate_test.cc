@@ -29,6 +29,7 @@ namespace muster::rendezvous {
 namespace {
 
 constexpr absl::Duration kPatience = absl::Seconds(30);  // only a hang reaches it
+constexpr int kWaitingBuffer = 16 * 1024;                // receive buffer of a connection that waits
 constexpr char kToken[] = "a-token-of-more-than-22-characters";
 const std::string kHello = absl::StrCat(AsAbsl(kPreface), std::string("\0\0\4\4\0\0\0\0\0ping", 13));
 const std::string kSettingsFrame("\0\0\4\4\0\0\0\0\0pong", 13);
@@ -369,24 +370,50 @@ TEST_F(GateTest, NobodySendsMuchBeforeItIsAdmitted) {
   }
 }
 
-// The guest would lose its place to one that waits for 3 s.
+// Later the guest would lose its place to one that has waited for 3 s, and an older silent one would be closed
+// first.
 TEST_F(GateTest, AConnectionThatIsClosedWhileItWaitsIsDroppedAtOnce) {
   const Joined guest = OpenAndFill();
   for (const std::string_view first : {"", "\x16"}) {
+    const RawClient older = ConnectRaw("");
     RawClient client = ConnectRaw(first);
     EXPECT_TRUE(Eventually([&] { return GatesEnd(client) >= 0; }));
     client.fd.Reset();
     EXPECT_TRUE(Eventually([&] { return GatesEnd(client) < 0; }));
+    EXPECT_GE(GatesEnd(older), 0);
   }
   Answer(guest);
   EXPECT_TRUE(refused_.empty());
+}
+
+// Those beside it came before it and after it.
+TEST_F(GateTest, WhoseHelloNamesTheJobsKeyIsLetInFirst) {
+  Joined guest = OpenAndFill();
+  std::string hello;
+  ASSERT_TRUE(TlsClient(DeriveKey(kToken, "run")).Connect()->Start(&hello).ok());
+  const RawClient before = ConnectRaw("\x16"), agent = ConnectRaw(hello), after = ConnectRaw("\x16");
+  const auto waits = [](const RawClient& client) { return Option(GatesEnd(client), SO_RCVBUF) == kWaitingBuffer; };
+  EXPECT_TRUE(Eventually([&] { return waits(before) && waits(agent) && waits(after); }));
+  RawClient last = ConnectRaw("");
+  EXPECT_TRUE(Eventually([&] { return GatesEnd(last) >= 0; }));
+  last.fd.Reset();
+  EXPECT_TRUE(Eventually([&] { return GatesEnd(last) < 0; })) << "the gate has read all that came before";
+  guest.ours.Reset();
+  bool is_overtaken = false;
+  EXPECT_TRUE(Eventually([&] {
+    const bool other_is_in = !waits(before) || !waits(after);
+    const bool still_waits = waits(agent);
+    is_overtaken |= other_is_in && still_waits;
+    return !still_waits;
+  }));
+  EXPECT_FALSE(is_overtaken);
 }
 
 TEST_F(GateTest, AConnectionThatWaitsHoldsLittleOfTheKernelsMemory) {
   const Joined guest = OpenAndFill();
   const RawClient client = ConnectRaw("\x16");
   int fd = -1;
-  EXPECT_TRUE(Eventually([&] { return (fd = GatesEnd(client)) >= 0 && Option(fd, SO_RCVBUF) == 16 * 1024; }));
+  EXPECT_TRUE(Eventually([&] { return (fd = GatesEnd(client)) >= 0 && Option(fd, SO_RCVBUF) == kWaitingBuffer; }));
   const std::string much(1024 * 1024, 'x');
   ssize_t sent = 0;
   while ((sent = send(client.fd.get(), much.data(), much.size(), MSG_DONTWAIT)) > 0) {
