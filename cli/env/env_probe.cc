@@ -15,7 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "agent/platform/machine/machine_probe.h"
 #include "agent/process/reach_check.h"
@@ -218,7 +218,7 @@ absl::Status CanBeWritten(const std::string& folder) {
 // origin.
 absl::StatusOr<std::string> TorchVersion(const std::string& python) {
   constexpr char kPrintVersion[] =
-      "print('python')\n"
+      "print('\\nmuster asks')\n"  // after what sitecustomize may print
       "import importlib.metadata as m, importlib.util as u, sys\n"
       "try: print(m.version('torch'))\n"
       "except m.PackageNotFoundError:\n"
@@ -229,11 +229,11 @@ absl::StatusOr<std::string> TorchVersion(const std::string& python) {
   const bool is_no_program = absl::IsInternal(result.status()) || absl::IsNotFound(result.status());
   if (is_no_program) return absl::InvalidArgumentError(result.status().message());
   if (!result.ok()) return result.status();
-  absl::string_view said = result->output;
-  if (!absl::ConsumePrefix(&said, "python\n")) return absl::InvalidArgumentError("no Python");
+  const std::vector<std::string> said = absl::StrSplit(result->output, absl::MaxSplits("\nmuster asks\n", 1));
+  if (said.size() < 2) return absl::InvalidArgumentError("no Python");
   if (result->exit_code == kNoPackage) return absl::NotFoundError("torch");
   if (result->exit_code != 0) return absl::UnknownError("its version cannot be read");
-  return std::string(absl::StripAsciiWhitespace(said));
+  return std::string(absl::StripAsciiWhitespace(said[1]));
 }
 
 }  // namespace

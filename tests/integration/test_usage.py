@@ -215,7 +215,7 @@ class Env(unittest.TestCase):
         job = cluster.Cluster(1)
         self.addCleanup(job.close)
         python = job.folder / "python"
-        python.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')
+        python.write_text(f'#!/bin/sh\necho as sitecustomize may\nexec {sys.executable} -I -S "$@"\n')
         python.chmod(0o755)
         for name in ("train.py", "train.sh"):
             (job.folder / name).touch()
