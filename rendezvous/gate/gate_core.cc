@@ -56,7 +56,7 @@ void GateCore::OnAccepted(BootTime now, ConnectionId id, const std::string& sour
   Close(now, FirstToGo(), out);
 }
 
-// Of those that wait: who names the job's key stays longest.
+// Among those that wait, one that names the job's key goes last.
 ConnectionId GateCore::FirstToGo() const { return (unnamed_.empty() ? named_.ids : unnamed_).OldestOfFullest(); }
 
 // Closes one connection: whose agent has left, since after a cut those hold most descriptors; else one that waits
