@@ -19,13 +19,13 @@
 #include "base/exit_codes.h"
 #include "base/io/event_loop.h"
 #include "base/io/health.h"
+#include "base/proc/port_holder.h"
 #include "base/proc/process_setup.h"
 #include "base/text/signal_name.h"
 #include "rendezvous/coordinator_service.h"
 #include "rendezvous/core/port_retry.h"
 #include "rendezvous/transport/credential_watch.h"
 #include "rendezvous/transport/grpc_log.h"
-#include "rendezvous/transport/port_holder.h"
 #include "rendezvous/transport/process_start.h"
 #include "rendezvous/transport/serving.h"
 
@@ -151,8 +151,8 @@ class CoordinatorProcess {
       return;
     }
     const BootTime now = EventLoop::Now();
-    if (absl::IsUnavailable(status))
-      RefreshPortHolder(now, static_cast<uint16_t>(options.listen.port), &port_retry_);
+    if (absl::IsUnavailable(status) && port_retry_.SearchIsDue(now))
+      port_retry_.SetHolder(now, FindPortHolder(static_cast<uint16_t>(options.listen.port)));
     const PortUser user = {
         .has_served = port_ != 0, .lease = LeaseOf(config_), .port = options.listen.port, .runs_alone = true};
     const PortRetry::Next next = port_retry_.OnFailure(now, status, user);

@@ -11,6 +11,7 @@
 
 #include "agent/host/debugger.h"
 #include "agent/host/process/leftovers.h"
+#include "agent/host/process/taken_port.h"
 #include "agent/host/watch/stack_dump.h"
 #include "base/console/log.h"
 #include "base/core/status_macros.h"
@@ -86,6 +87,7 @@ void WorkerGroup::Spawn(const SpawnWorkers& effect) {
   oom_watch_.BeginRound();
   workers_.clear();
   without_input_.clear();
+  listens_on_ = round.first_rank() == 0 ? static_cast<uint16_t>(round.master().port()) : 0;
   std::vector<Prepared> prepared;
   std::vector<std::pair<int, std::string>> failed;
   const auto fail = [&failed](int local_rank, const absl::Status& status) {
@@ -309,6 +311,8 @@ void WorkerGroup::OnExit(int local_rank, Ending ending) {
   ending.output_is_unseen = output_.SignsOf(local_rank)[1].on_terminal;
   timer_pipe_.WorkerEnded(local_rank);
   const bool may_be_echo = !ending.ok() && (!ending.by_signal || ending.number == SIGABRT);
+  if (may_be_echo && local_rank == 0 && listens_on_ != 0 && !core_->stopping())
+    ending.port_taken_by = WhoTook(listens_on_);
   ReportExit(local_rank, std::move(ending),
              EventLoop::Now() + (may_be_echo ? kLastWordsLimit : absl::ZeroDuration()));
 }

@@ -133,6 +133,7 @@ class WorkerGroup {
   std::set<int> without_input_;       // of the current round, local ranks: they read /dev/null
   std::optional<int> debugged_here_;  // local rank of the worker of --debug, if it runs here
   std::string imports_file_;          // of the last round that learns
+  uint16_t listens_on_ = 0;           // port of rank 0 in the current round; 0: that runs elsewhere
   std::map<int, Running> workers_;    // of the current round, by local rank, ended ones included
 };
 

@@ -6,7 +6,7 @@
 
 #include "agent/process/core/agent_core.h"
 #include "base/console/log.h"
-#include "rendezvous/transport/port_holder.h"
+#include "base/proc/port_holder.h"
 #include "rendezvous/transport/process_start.h"
 #include "rendezvous/transport/serving.h"
 #include "rendezvous/transport/session_error.h"
@@ -98,16 +98,21 @@ std::optional<LocalCoordinator::Next> LocalCoordinator::Listen(bool has_served) 
     return std::nullopt;
   }
   const BootTime now = EventLoop::Now();
-  if (absl::IsUnavailable(status)) rendezvous::RefreshPortHolder(now, Port(), &port_retry_);
+  if (absl::IsUnavailable(status)) RefreshPortHolder(now);
   return port_retry_.OnFailure(now, status,
                                {.has_served = has_served, .lease = rendezvous::LeaseOf(config_), .port = Port()});
+}
+
+// Blocks while it searches.
+void LocalCoordinator::RefreshPortHolder(BootTime now) {
+  if (port_retry_.SearchIsDue(now)) port_retry_.SetHolder(now, FindPortHolder(Port()));
 }
 
 LocalCoordinator::Next LocalCoordinator::AfterFailure(const std::string& why, int refused,
                                                       rendezvous::OwnPort port) {
   if (!MayServe(config_) || port != rendezvous::OwnPort::kUsed || refused != 0) return {why, refused};
   const BootTime now = EventLoop::Now();
-  rendezvous::RefreshPortHolder(now, Port(), &port_retry_);
+  RefreshPortHolder(now);
   return port_retry_.OnNoCoordinator(now, why, rendezvous::IsOtherProgram(why));
 }
 

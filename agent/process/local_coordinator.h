@@ -59,6 +59,7 @@ class LocalCoordinator {
   void CloseSockets();
   void CheckAddress();
   void SayWhoIsLetIn();
+  void RefreshPortHolder(BootTime now);
   uint16_t Port() const { return static_cast<uint16_t>(config_.primary().port()); }
 
   EventLoop* const loop_;

@@ -23,6 +23,7 @@
 #include "base/io/event_loop.h"
 #include "base/io/owned_fd.h"
 #include "base/io/temporary_folder.h"
+#include "base/proc/port_holder.h"
 #include "base/wire/ids.h"
 #include "muster/v1/rendezvous.grpc.pb.h"
 #include "rendezvous/gate/gate.h"
@@ -31,7 +32,6 @@
 #include "rendezvous/transport/channel_options.h"
 #include "rendezvous/transport/credential_files.h"
 #include "rendezvous/transport/listen_address.h"
-#include "rendezvous/transport/port_holder.h"
 #include "rendezvous/transport/process_start.h"
 #include "rendezvous/transport/remote_session.h"
 #include "rendezvous/transport/server.h"
@@ -171,7 +171,7 @@ absl::Status LeadsHere(const std::string& address, const v1::NodeConfig& config)
 }
 
 std::string PortHolder(uint16_t port) {
-  const std::optional<rendezvous::PortHolder> holder = rendezvous::FindPortHolder(port);
+  const auto holder = FindPortHolder(port);
   return holder ? absl::StrCat("process ", holder->pid, " (", holder->name, ")") : "";
 }
 

@@ -41,6 +41,9 @@ RestartLedger RestartLedger::After(const RoundResult& round, const CoordinatorOp
 }
 
 void RestartLedger::NoteFailure(const RoundResult& round, const CoordinatorOptions& options) {
+  // A fault of the machine, as a node loss is; without a bound it could go on for ever.
+  if (round.port_taken && static_cast<int>(losses.size()) < options.max_node_losses)
+    return losses.push_back(round.at);
   failures = Next(failures);
   if (options.restart_window < absl::InfiniteDuration()) {
     failure_times.push_back(round.at);

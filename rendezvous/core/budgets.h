@@ -23,6 +23,7 @@ struct RoundResult {
   bool watched = false;       // some member watched a progress file
   bool progressed = false;    // the progress file was touched during the round
   bool loss_is_free = false;  // it lost only nodes of a crash loop, without which the others suffice
+  bool port_taken = false;    // a worker failed because another process had taken its port
   std::string culprit;        // host id of the root cause; empty: not known, or no worker failed
 };
 

@@ -2,13 +2,13 @@
 // Pure: the time, the error and the holder of the port in, a decision out.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "base/core/time.h"
+#include "base/proc/port_holder.h"
 
 namespace muster::rendezvous {
 
@@ -17,14 +17,6 @@ inline constexpr absl::Duration kBindRetryLimit = absl::Seconds(10);  // while a
 inline constexpr absl::Duration kForeignPortLimit = absl::Seconds(3);   // while another program uses it
 inline constexpr absl::Duration kReturnLimit = absl::Minutes(1);        // for a coordinator that has served on it
 inline constexpr absl::Duration kHolderSearchPause = absl::Seconds(1);  // between two searches for the holder
-
-// The process that uses a port.
-struct PortHolder {
-  int64_t pid = 0;
-  std::string name;        // from the kernel: at most 15 characters of the program's name
-  bool is_muster = false;  // perhaps of this run, and about to end
-  bool listens = true;     // false: the port is the local port of an outgoing connection
-};
 
 // The coordinator that wants the port.
 struct PortUser {

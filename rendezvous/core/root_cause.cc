@@ -110,8 +110,10 @@ std::string DescribeFailure(const v1::Failure& failure) {
   // In these two cases the way the worker ended says nothing without the text.
   const bool is_usage = WasNeverStarted(failure) && failure.exit_code() == kExitUsage;
   const bool needs_text = (failure.hung() || is_usage) && !failure.error_text().empty();
+  const bool needs_hint = failure.port_taken() && !failure.hint().empty();
   return absl::StrCat("rank ", failure.rank(), " on ", failure.host(), " ", DescribeEnd(failure),
-                      needs_text ? ": " : "", needs_text ? failure.error_text() : "");
+                      needs_text ? ": " : "", needs_text ? failure.error_text() : "", needs_hint ? ": " : "",
+                      needs_hint ? failure.hint() : "");
 }
 
 }  // namespace muster::rendezvous

@@ -61,7 +61,9 @@ RoundResult ResultOf(BootTime now, const Job& job, EndCause end, const std::opti
       end == EndCause::kNodeLoss && RestSuffices(job) &&
       std::all_of(job.greatest.losses.nodes.begin(), job.greatest.losses.nodes.end(),
                   [&job](const auto& lost) { return job.crash_loops.LossesInARow(lost.second) >= 2; });
-  if (end == EndCause::kWorkerFailure && !cause->failure.hung_for_all()) result.culprit = cause->host_id;
+  if (end != EndCause::kWorkerFailure) return result;
+  result.port_taken = cause->failure.port_taken();
+  if (!cause->failure.hung_for_all()) result.culprit = cause->host_id;
   return result;
 }
 

@@ -1,6 +1,8 @@
 """A worker dies: the whole group restarts, and when the budget is spent every node ends with the root cause."""
+import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -50,6 +52,18 @@ class Restart(ClusterTest):
                 self.assertEqual([before[rank]["place"] for rank in range(6)], [after[rank]["place"] for rank in range(6)])
                 self.assert_same_master(after)
                 self.assert_rounds_do_not_overlap(job)
+
+    def test_a_taken_port_costs_no_restart(self):
+        """This process, which is none of the job's, listens on MASTER_PORT before rank 0 does."""
+        job = self.cluster(2, plan=[{"when": {"rank": 0}, "listen": True}], options=["--max-restarts", "0"])
+        job.start_all()
+        port = int(job.wait_for_round(0)[0]["master_port"])
+        with socket.create_server(("", port)):
+            job.open_gate()
+            self.assertEqual({0: 0, 1: 0}, job.exit_codes())
+        self.assertNotEqual(port, int(job.wait_for_round(1)[0]["master_port"]))
+        for node in job.nodes.values():
+            self.assertTrue(node.said(rf"rank 0 on .* exited with code 1: .* \(pid {os.getpid()}\) listens on port {port}"))
 
     def test_counts_grow_by_one_with_each_failure(self):
         job = self.cluster(2, plan=[{"when": {"rank": 1, "restart": count}, "after": f"failure {count}",

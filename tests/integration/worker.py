@@ -12,6 +12,7 @@ local_rank) must be equal. All rules that apply are merged, the later ones win. 
     term: "ignore"   SIGTERM and SIGINT are recorded and ignored; "exit": recorded, then exit 0
     spawn: [KIND]    leaves descendants: plain, setsid, double_fork, bash, daemon_in_bash, unmarked
     check: "files"   records what its file descriptors are
+    listen: true     listens on MASTER_PORT before it ends; exits with 1 if it cannot
     flood: LINES     writes this many numbered lines to standard output, and as many to standard error, with each beat
 
 witness.py describes its records.
@@ -114,6 +115,9 @@ def main():
         witness.beat()
         flood.pour()
         time.sleep(BEAT_S)
+    if plan.get("listen"):
+        import socket
+        socket.create_server(("", int(facts["master_port"])))
     record("end")
     if "signal" in plan:
         signal.signal(plan["signal"], signal.SIG_DFL) if plan["signal"] not in (signal.SIGKILL, signal.SIGSTOP) else 0

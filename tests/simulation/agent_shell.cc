@@ -163,7 +163,7 @@ void AgentShell::MaybeOpenHome(AgentProcess* agent) {
 }
 
 void AgentShell::OpenHome(AgentProcess* agent) {
-  std::optional<rendezvous::PortHolder> holder = HolderOfPort(*agent);
+  std::optional<PortHolder> holder = HolderOfPort(*agent);
   if (!holder) {
     agent->home = coordinator_shell_->Open(agent, agent->host, agent->core.config());
     agent->host->keeps_port = !agent->host->split();
@@ -185,17 +185,16 @@ void AgentShell::OpenHome(AgentProcess* agent) {
 
 // The port is held by an earlier agent of this machine that is ending, by another host, or for a while by another
 // program, unless the agent's own host keeps it.
-std::optional<rendezvous::PortHolder> AgentShell::HolderOfPort(const AgentProcess& agent) const {
+std::optional<PortHolder> AgentShell::HolderOfPort(const AgentProcess& agent) const {
   const HostProcess* const keeper = cluster_->PortKeeperOn(agent.machine);
   if (keeper == agent.host) return std::nullopt;
   const AgentProcess* const candidate = cluster_->CandidateOn(agent.machine);
   const bool is_held = candidate != nullptr && candidate != &agent;
   if (keeper != nullptr || is_held || cluster_->HomeOn(agent.machine) != nullptr)
-    return rendezvous::PortHolder{1, "muster-agent", true};
+    return PortHolder{1, "muster-agent", true};
   // A host that replaces the primary knows nothing of the job: it gives up soon, and the platform retries.
   const bool in_job = IsSet(agent.core.memory().epoch());
-  if (in_job && env_->now() < agent.machine->port_taken_until)
-    return rendezvous::PortHolder{2, "curl", false, false};
+  if (in_job && env_->now() < agent.machine->port_taken_until) return PortHolder{2, "curl", false, false};
   return std::nullopt;
 }
 

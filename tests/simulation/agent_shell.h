@@ -39,7 +39,7 @@ class AgentShell {
 
   void MaybeOpenHome(AgentProcess* agent);
   void OpenHome(AgentProcess* agent);
-  std::optional<rendezvous::PortHolder> HolderOfPort(const AgentProcess& agent) const;
+  std::optional<PortHolder> HolderOfPort(const AgentProcess& agent) const;
 
   const Scenario& scenario_;
   Environment* env_;

@@ -27,7 +27,7 @@ const std::vector<Room>& Rooms() {
       {"base", {}},
       {"rendezvous/core", {}},
       {"rendezvous/gate", {}},
-      {"rendezvous/transport", {"rendezvous/core", "rendezvous/gate"}},
+      {"rendezvous/transport", {"rendezvous/gate"}},
       {"rendezvous", {"rendezvous/core", "rendezvous/transport"}},
       {"agent/platform/discovery", {}},
       {"agent/platform/machine", {}},
@@ -59,7 +59,7 @@ const std::vector<std::vector<std::string>> kFloors = {
     {"cli/options", "cli/launchers", "cli/plan", "cli/env", "cli/commands", "cli"},
 };
 
-constexpr size_t kMostArrows = 35;
+constexpr size_t kMostArrows = 34;
 
 std::string RoomOf(const std::string& folder) {
   const std::string top = folder.substr(0, folder.find('/'));

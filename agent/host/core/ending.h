@@ -40,6 +40,8 @@ struct Ending {
     kSuspect,  // it alone stood where no other rank did
     kForAll,   // no single rank was the reason: its node is not to blame
   } hung = Hung::kNo;
+  // Rank 0's: the process, none of ours, that listens on the round's master port; empty: none, or not looked for.
+  std::string port_taken_by = "";
   // Other processes of its session were spared until the grace period ends: OnRestEnded or a sweep follows.
   bool rest_lives = false;
 

@@ -193,6 +193,12 @@ v1::Failure RoundFailures::MakeFailure(const WorkerEnd& end, BootTime at) const 
   failure.set_callstack(CutUtf8(ending.callstack, kMaxErrorText));
   failure.set_last_output(CutUtf8(ending.last_words, kMaxErrorText));
   failure.set_error_file(ending.error_file);
+  if (!ending.port_taken_by.empty()) {
+    failure.set_port_taken(true);
+    failure.set_hint(absl::StrCat(ending.port_taken_by, " listens on port ", round_.master().port(),
+                                  ", which this round had as MASTER_PORT; stop it, or choose other ports "
+                                  "(--worker-port)"));
+  }
   const absl::Time wall = end.wall_at_boot + (at - absl::UnixEpoch());
   failure.set_wall_time_s(ending.failed_at_s.value_or(absl::ToUnixSeconds(wall)));
   return failure;

@@ -35,7 +35,7 @@ PrimaryEnded: 1 int32, 2 Epoch, 3 int32, 4 int64
 Exclusion: 1 string, 2 int64
 Failure: 1 RoundId, 2 int32, 3 int32, 4 int32, 5 string, 6 int64, 7 int32, 8 int32, 9 bool, 10 bool, 11 int64,
     12 bool, 13 string, 14 string, 15 string, 16 int64, 17 string, 18 string, 19 Failure list, 20 int32,
-    21 fixed64, 22 bool, 23 bool, 24 bool
+    21 fixed64, 22 bool, 23 bool, 24 bool, 25 bool
 Verdict: 1 int32, 2 string, 3 string, 4 Failure, 5 Failure list, 6 int32, 7 fixed64, 8 bool, 9 string
 Whereabouts: 1 string, 2 string, 3 string, 4 string
 Holder: 1 string, 2 string

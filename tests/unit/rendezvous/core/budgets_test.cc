@@ -33,6 +33,19 @@ TEST(Budgets, OnlyWorkerFailuresSpendTheBudget) {
   EXPECT_EQ(counts.losses.size(), 1u);
 }
 
+// Without a bound it could go on for ever.
+TEST(Budgets, ATakenPortSpendsALossWhileOneIsLeft) {
+  CoordinatorOptions options;
+  options.max_node_losses = 2;
+  RoundResult round = Ended(EndCause::kWorkerFailure, 1);
+  round.port_taken = true;
+  RestartLedger counts;
+  for (int i = 0; i < 3; ++i) counts = counts.After(round, options);
+  EXPECT_EQ(counts.restart_count, 3);
+  EXPECT_EQ(counts.losses.size(), 2u);
+  EXPECT_EQ(counts.failures, 1);
+}
+
 TEST(Budgets, LossesOutsideTheWindowAreForgotten) {
   const CoordinatorOptions options;  // an hour
   RestartLedger counts;

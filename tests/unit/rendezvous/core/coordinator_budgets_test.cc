@@ -63,6 +63,19 @@ TEST(Coordinator, AWorkerThatCouldNotBeStartedIsNotTheWorkersFault) {
             "rank 0 on a could not be started; the only allowed restart is used up (--max-restarts)");
 }
 
+TEST(Coordinator, ATakenPortCostsNoRestart) {
+  Cluster c(Fixed(2, 0));
+  c.Join("a", 0);
+  c.Join("b", 1);
+  c.Apply("a");
+  c.Apply("b");
+  c.Fail("a", 1);
+  c.At("a").status.mutable_failure()->set_port_taken(true);
+  for (const char* each : {"a", "b"}) c.Apply(each);
+  EXPECT_EQ(c.Told("a").run().restart_count(), 1);
+  EXPECT_EQ(c.Told("a").run().failures(), 0);
+}
+
 TEST(Coordinator, ARestartIsAnnouncedWithItsLimit) {
   Cluster c(Fixed(2, 3));
   c.Join("a", 0);

@@ -79,6 +79,14 @@ TEST(PortRetry, OnlyAnAnswerEndsTheSearch) {
   EXPECT_EQ(last.why, "no muster; on this machine that port is used by curl (pid 72)");
 }
 
+TEST(PortRetry, TheHolderIsSearchedForOnceASecond) {
+  PortRetry retry;
+  EXPECT_TRUE(retry.SearchIsDue(kStart));
+  retry.SetHolder(kStart, kForeign);
+  EXPECT_FALSE(retry.SearchIsDue(kStart));
+  EXPECT_TRUE(retry.SearchIsDue(kStart + kHolderSearchPause));
+}
+
 TEST(PortRetry, TheHolderIsNamedWithARemedy) {
   const PortUser node{.has_served = false, .lease = absl::ZeroDuration(), .port = 29500};
   EXPECT_EQ(DescribeUsedPort(PortHolder{71, "python3", false, true}, node),

@@ -95,6 +95,20 @@ TEST_F(RoundFailuresTest, TheFirstFailureIsTheCause) {
   EXPECT_EQ(note.subject.rank, 5);
 }
 
+TEST_F(RoundFailuresTest, TheProcessThatHasRankZerosPortIsNamed) {
+  v1::Round round = Round();
+  round.mutable_master()->set_port(29'555);
+  failures_ = RoundFailures(round, kStart, {});
+  Ending ending = Code(1);
+  ending.port_taken_by = "python3 (pid 71)";
+  EXPECT_TRUE(End(0, absl::Seconds(3), ending));
+  EXPECT_TRUE(failures_.cause()->port_taken());
+  EXPECT_EQ(
+      failures_.cause()->hint(),
+      "python3 (pid 71) listens on port 29555, which this round had as MASTER_PORT; stop it, or choose other "
+      "ports (--worker-port)");
+}
+
 TEST_F(RoundFailuresTest, AnEchoIsSaidToBeProvisionalWhereThereAreOtherRanks) {
   for (const int workers : {1, 8}) {
     v1::Round round = Round();

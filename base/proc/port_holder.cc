@@ -1,4 +1,4 @@
-#include "rendezvous/transport/port_holder.h"
+#include "base/proc/port_holder.h"
 
 #include <dirent.h>
 #include <unistd.h>
@@ -8,6 +8,7 @@
 #include <fstream>
 #include <memory>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -18,7 +19,7 @@
 #include "base/text/text.h"
 #include "base/text/utf8.h"
 
-namespace muster::rendezvous {
+namespace muster {
 namespace {
 
 constexpr absl::string_view kListening = "0A";  // TCP_LISTEN, as the kernel writes it
@@ -27,13 +28,10 @@ constexpr size_t kInodeField = 9;
 constexpr size_t kMaxNameBytes = 64;
 constexpr char kDeleted[] = " (deleted)";
 
-struct Sockets {
-  std::set<std::string> inodes;
-  bool listen = false;
-};
+using Inodes = std::set<std::string>;
 
 // A row of the table: "0: 0100007F:B267 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 12345 ...".
-void CollectSockets(const char* table, uint16_t port, BootTime deadline, Sockets* listening, Sockets* others) {
+void CollectSockets(const char* table, uint16_t port, BootTime deadline, Inodes* listening, Inodes* others) {
   std::ifstream file(table);
   std::string line;
   std::getline(file, line);  // the heading
@@ -44,9 +42,17 @@ void CollectSockets(const char* table, uint16_t port, BootTime deadline, Sockets
     int local_port = 0;
     if (local.size() != 2 || !absl::SimpleHexAtoi(local[1], &local_port) || local_port != port) continue;
     if (fields[kInodeField] == "0") continue;  // TIME_WAIT: belongs to no process any more
-    Sockets* const kind = fields[kStateField] == kListening ? listening : others;
-    kind->inodes.emplace(fields[kInodeField]);
+    (fields[kStateField] == kListening ? listening : others)->emplace(fields[kInodeField]);
   }
+}
+
+// Those that listen, and all others.
+std::pair<Inodes, Inodes> SocketsOf(uint16_t port, BootTime deadline) {
+  Inodes listening, others;
+  for (const char* table : {"/proc/self/net/tcp", "/proc/self/net/tcp6"}) {
+    CollectSockets(table, port, deadline, &listening, &others);
+  }
+  return {std::move(listening), std::move(others)};
 }
 
 std::string ReadLink(const std::string& path) {
@@ -65,7 +71,7 @@ std::vector<std::string> NamesIn(const std::string& folder) {
   return names;
 }
 
-bool HasOneOf(const std::string& process, BootTime deadline, const std::set<std::string>& inodes) {
+bool HasOneOf(const std::string& process, BootTime deadline, const Inodes& inodes) {
   const std::string folder = absl::StrCat(process, "/fd/");
   for (const std::string& descriptor : NamesIn(folder)) {
     if (EventLoop::Now() >= deadline) return false;
@@ -108,12 +114,9 @@ PortHolder Describe(pid_t pid, const std::string& process, bool listens) {
 
 std::optional<PortHolder> FindPortHolder(uint16_t port, absl::Duration limit) {
   const BootTime deadline = EventLoop::Now() + limit;
-  Sockets listening, others;
-  for (const char* table : {"/proc/self/net/tcp", "/proc/self/net/tcp6"}) {
-    CollectSockets(table, port, deadline, &listening, &others);
-  }
-  const bool listens = !listening.inodes.empty();
-  const std::set<std::string>& inodes = listens ? listening.inodes : others.inodes;
+  const auto [listening, others] = SocketsOf(port, deadline);
+  const bool listens = !listening.empty();
+  const Inodes& inodes = listens ? listening : others;
   if (inodes.empty()) return std::nullopt;
   for (const std::string& name : NamesIn("/proc")) {
     pid_t pid = 0;
@@ -125,8 +128,6 @@ std::optional<PortHolder> FindPortHolder(uint16_t port, absl::Duration limit) {
   return std::nullopt;
 }
 
-void RefreshPortHolder(BootTime now, uint16_t port, PortRetry* retry) {
-  if (retry->SearchIsDue(now)) retry->SetHolder(now, FindPortHolder(port));
-}
+bool IsListenedOn(uint16_t port) { return !SocketsOf(port, EventLoop::Now() + kHolderSearchLimit).first.empty(); }
 
-}  // namespace muster::rendezvous
+}  // namespace muster

@@ -1,14 +1,20 @@
-// Finds the process of this machine that uses a TCP port, for error messages.
+// Finds the process of this machine that uses a TCP port.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "absl/time/time.h"
-#include "base/core/time.h"
-#include "rendezvous/core/port_retry.h"
 
-namespace muster::rendezvous {
+namespace muster {
+
+struct PortHolder {
+  int64_t pid = 0;
+  std::string name;        // from the kernel: at most 15 characters of the program's name
+  bool is_muster = false;  // perhaps of this run, and about to end
+  bool listens = true;     // false: the port is the local port of an outgoing connection
+};
 
 inline constexpr absl::Duration kHolderSearchLimit = absl::Milliseconds(200);  // for one search through /proc
 
@@ -16,7 +22,7 @@ inline constexpr absl::Duration kHolderSearchLimit = absl::Milliseconds(200);  /
 // the one that does is not visible (another user's or another container's). Blocks, at most for `limit`.
 std::optional<PortHolder> FindPortHolder(uint16_t port, absl::Duration limit = kHolderSearchLimit);
 
-// Passes the present holder of the port to `retry`, if a search is due. Blocks during the search.
-void RefreshPortHolder(BootTime now, uint16_t port, PortRetry* retry);
+// Whether a process listens on the port, visible or not.
+bool IsListenedOn(uint16_t port);
 
-}  // namespace muster::rendezvous
+}  // namespace muster

@@ -1,5 +1,5 @@
 // The holder of a port, found in the kernel's tables and the descriptors of processes.
-#include "rendezvous/transport/port_holder.h"
+#include "base/proc/port_holder.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -13,10 +13,7 @@
 
 #include <string>
 
-#include "base/io/event_loop.h"
-#include "rendezvous/core/port_retry.h"
-
-namespace muster::rendezvous {
+namespace muster {
 namespace {
 
 constexpr absl::Duration kPatience = absl::Seconds(30);  // only a hang reaches it
@@ -77,24 +74,23 @@ TEST(PortHolder, AListenerIsFoundByItsPortWithPidAndName) {
   EXPECT_EQ(holder->name, "muster-agent");
   EXPECT_TRUE(holder->is_muster);
   EXPECT_TRUE(holder->listens);
+  EXPECT_TRUE(IsListenedOn(listener.port()));
 }
 
 TEST(PortHolder, AFreePortHasNoHolder) {
   uint16_t port = 0;
   { port = Listener("other").port(); }
   EXPECT_FALSE(FindPortHolder(port, kPatience).has_value());
+  EXPECT_FALSE(IsListenedOn(port));
 }
 
-TEST(PortHolder, ARetryAsksForTheHolderOnceASecond) {
+TEST(PortHolder, AnotherProgramIsNoMuster) {
   const Listener listener(kForeign);
-  PortRetry retry;
-  const BootTime start = EventLoop::Now();
-  RefreshPortHolder(start, listener.port(), &retry);
-  EXPECT_FALSE(retry.SearchIsDue(start));
-  EXPECT_TRUE(retry.SearchIsDue(start + kHolderSearchPause));
-  const std::string why = retry.OnFailure(start, absl::UnavailableError("in use"), {}).why;
-  EXPECT_NE(why.find("is used by sleep (pid " + std::to_string(listener.pid()) + ")"), std::string::npos) << why;
+  const auto holder = FindPortHolder(listener.port(), kPatience);
+  ASSERT_TRUE(holder.has_value());
+  EXPECT_EQ(holder->name, kForeign);
+  EXPECT_FALSE(holder->is_muster);
 }
 
 }  // namespace
-}  // namespace muster::rendezvous
+}  // namespace muster
