@@ -220,6 +220,7 @@ absl::StatusOr<std::string> TorchVersion(const std::string& python) {
   constexpr char kPrintVersion[] =
       "print('\\nmuster asks')\n"  // after what sitecustomize may print
       "import importlib.metadata as m, importlib.util as u, sys\n"
+      "sys.path = [folder for folder in sys.path if folder]\n"  // not the working folder, where -c looks
       "try: print(m.version('torch'))\n"
       "except m.PackageNotFoundError:\n"
       "  found = u.find_spec('torch')\n"

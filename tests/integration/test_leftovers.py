@@ -99,7 +99,7 @@ class Leftovers(ClusterTest):
         self.assertEqual(2, node.err().count("Error: the last words"), "in the output, and in the report: " + node.err())
 
     def test_what_a_stopped_worker_leaves_is_not_named(self):
-        job = self.cluster(1, nproc=1, program=["sh", "-c", "trap 'exit 0' TERM; (trap '' TERM; exec sleep 1000) & touch $0; wait",
+        job = self.cluster(1, nproc=1, program=["sh", "-c", "trap 'exit 0' TERM; (trap '' TERM; touch $0; exec sleep 1000) & wait",
                                                 str(self.folder / "runs")])
         node = job.start(0)
         wait_until("the worker", (self.folder / "runs").exists)

@@ -67,18 +67,21 @@ bool IsForAll(int signal) { return signal == SIGINT || signal == SIGQUIT; }
 StopPlan PlanStop(int64_t leader, const std::vector<SessionMember>& session, int signal) {
   const Tree tree(leader, session);
   StopPlan plan;
-  plan.whole_group = true;
+  bool everybody = true;
   std::set<int64_t> wrappers;
   for (const SessionMember& member : session) {
     if (member.ended || !tree.IsTopmostHandler(member)) continue;
     plan.awaited.push_back(member.pid);
     for (const SessionMember* ancestor : tree.AncestorsOf(member)) wrappers.insert(ancestor->pid);
-    if (!member.shell && !IsForAll(signal)) plan.whole_group = false;
+    if (!member.shell && !IsForAll(signal)) everybody = false;
   }
+  plan.whole_group = everybody;
   for (const SessionMember& member : session) {
     if (member.ended || (tree.IsCopy(member) && !IsForAll(signal))) continue;
     const bool wraps_or_handles = member.handles || wrappers.count(member.pid) > 0;
-    const bool now = plan.whole_group || (wraps_or_handles && !tree.IsCovered(member));
+    const bool is_filter = member.reads && !wraps_or_handles && member.pid != leader && !IsForAll(signal);
+    if (is_filter) plan.whole_group = false;
+    const bool now = (everybody && !is_filter) || (wraps_or_handles && !tree.IsCovered(member));
     (now ? plan.now : plan.later).push_back(member.pid);
   }
   return plan;

@@ -17,6 +17,7 @@ struct SessionMember {
   uint64_t start = 0;    // clock ticks since boot; identifies one process of this boot together with the pid
   bool handles = false;  // it catches the signal, or blocks it in order to use sigwait or signalfd
   bool shell = false;    // see IsShell; only read if it handles the signal
+  bool reads = false;    // its standard input is a pipe, but not muster's own; only read if it handles nothing
   bool forked = false;   // it was forked without an exec since, so it runs its parent's program
   bool ended = false;    // since it was first seen
 };
@@ -43,6 +44,9 @@ struct StopPlan {
 //
 // A member that neither handles the signal nor is an ancestor of one that does is a helper: it gets the signal
 // later. Everybody gets it now if only shells handle it, and if it is SIGINT or SIGQUIT, as from a terminal.
+//
+// A helper that reads from a pipe (a filter behind the output, as in `exec > >(tee log)`) gets it later in any
+// case but the last: it ends by itself once nobody writes any more, and what the others say last goes through it.
 StopPlan PlanStop(int64_t leader, const std::vector<SessionMember>& session, int signal);
 
 // Members that handle the signal and are not covered by another one, for signals that are passed through.

@@ -5,12 +5,14 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "agent/host/core/session_stop.h"
 
 namespace muster::host {
 namespace {
 
 constexpr int kMaxNamed = 8;  // processes named in one line
+constexpr absl::Duration kLookAgain = absl::Milliseconds(1);
 
 // A process that Python starts beside the workers of a pool; packages such as loky have their own, of the same
 // names.
@@ -20,26 +22,39 @@ bool IsHelper(const absl::StatusOr<std::string>& command_line) {
          absl::StrContains(*command_line, "forkserver import main");
 }
 
-// The workers' inherited standard input may be a pipe, too.
-bool IsReader(pid_t pid) {
-  const std::string input = StandardInputOf(pid);
-  return input.starts_with("pipe:") && input != StandardInputOf(getpid());
+// A shell's copy without children may have been forked a moment ago: see kForksSettle. To be read before its
+// standard input is, which it may open in between.
+bool MayBeUnsettled(const ProcessInfo& process) {
+  return process.forked && !FirstChild(process.pid) && IsShell(ProgramOf(process.pid));
 }
 
-void ForEachMember(pid_t leader, const std::function<void(pid_t)>& visit) {
-  (void)ForEachProcess([&](pid_t pid) {
-    if (pid != leader && getsid(pid) == leader) visit(pid);
-  });
-}
+struct Candidates {
+  std::vector<ProcessInfo> processes;
+  bool settled = true;
+};
 
-// A copy of a shell works by itself (a subshell), or is about to execute a program. Its program is read before its
-// flags, so that an exec in between is not taken for a copy of what it executes.
-bool IsCandidate(pid_t pid, pid_t leader, ProcessInfo* process) {
+// Its program is read before its flags, so that an exec in between is not taken for a copy of what it executes.
+bool IsCandidate(pid_t pid, pid_t leader, ProcessInfo* process, bool* settled) {
   const bool is_shell = IsShell(ProgramOf(pid));
   const auto info = ReadProcess(pid);
   if (!info || info->session != leader || info->ended() || info->exiting) return false;
   *process = *info;
-  return (is_shell || info->in_exec || !info->forked) && !IsReader(pid);
+  const bool unsettled = is_shell && info->forked && !FirstChild(pid);
+  // A process that has just ended has no standard input.
+  if (ReadsFromPipe(pid) || HasEndedSince(*info)) return false;
+  if (unsettled) *settled = false;
+  return is_shell || info->in_exec || !info->forked;
+}
+
+Candidates CandidatesOf(pid_t leader) {
+  Candidates candidates;
+  (void)ForEachProcess([&](pid_t pid) {
+    ProcessInfo process;
+    if (pid != leader && getsid(pid) == leader && IsCandidate(pid, leader, &process, &candidates.settled)) {
+      candidates.processes.push_back(process);
+    }
+  });
+  return candidates;
 }
 
 }  // namespace
@@ -50,15 +65,16 @@ EnvironReader& CommandLineReader() {
 }
 
 std::string LeftBehind(pid_t leader, EnvironReader* command_lines) {
-  std::vector<ProcessInfo> candidates;
-  ForEachMember(leader, [&](pid_t pid) {
-    ProcessInfo process;
-    if (IsCandidate(pid, leader, &process)) candidates.push_back(process);
-  });
-  const EnvironReader::Answers answers = command_lines->ReadAll(candidates);
+  Candidates candidates = CandidatesOf(leader);
+  candidates.settled = candidates.processes.empty();  // the first look may come in the middle of an end
+  for (absl::Duration waited; !candidates.settled && waited < kForksSettle; waited += kLookAgain) {
+    absl::SleepFor(kLookAgain);
+    candidates = CandidatesOf(leader);
+  }
+  const EnvironReader::Answers answers = command_lines->ReadAll(candidates.processes);
   std::string named;
   int count = 0;
-  for (const ProcessInfo& process : candidates) {
+  for (const ProcessInfo& process : candidates.processes) {
     if (IsHelper(answers.at(process.pid)) || ++count > kMaxNamed) continue;
     absl::StrAppend(&named, named.empty() ? "" : ", ", process.name, " (pid ", process.pid, ")");
   }
@@ -66,18 +82,24 @@ std::string LeftBehind(pid_t leader, EnvironReader* command_lines) {
   return named;
 }
 
+bool ReadsFromPipe(pid_t pid) {
+  const std::string input = StandardInputOf(pid);
+  return input.starts_with("pipe:") && input != StandardInputOf(getpid());
+}
+
 std::vector<ProcessInfo> KillAllButReaders(pid_t leader, bool settled) {
-  std::vector<ProcessInfo> readers;
-  ForEachMember(leader, [&](pid_t pid) {
-    const auto process = ReadProcess(pid);
-    if (!process || process->session != leader || process->ended()) return;
-    if (IsReader(pid) || (!settled && process->forked && IsShell(ProgramOf(pid)))) {
-      readers.push_back(*process);
+  std::vector<ProcessInfo> left;
+  for (const ProcessInfo& child : Children().value_or(std::vector<ProcessInfo>())) {
+    if (child.session != leader || child.pid == leader || child.ended()) continue;
+    const bool has_children = FirstChild(child.pid).has_value();
+    if ((!settled && MayBeUnsettled(child)) || ReadsFromPipe(child.pid)) {
+      left.push_back(child);
     } else {
-      (void)SignalProcess(pid, process->start, SIGKILL);
+      (void)SignalProcess(child.pid, child.start, SIGKILL);
+      if (has_children) left.push_back(child);
     }
-  });
-  return readers;
+  }
+  return left;
 }
 
 }  // namespace muster::host

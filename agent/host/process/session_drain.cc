@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "agent/host/process/leftovers.h"
 #include "base/proc/proc_scan.h"
 
 namespace muster::host {
@@ -28,6 +29,7 @@ SessionMember ToMember(const ProcessInfo& info, int signal) {
   SessionMember member = {.pid = info.pid, .parent = info.parent, .start = info.start, .forked = info.forked};
   member.handles = HandlesSignal(info.pid, signal);
   member.shell = member.handles && IsShell(ProgramOf(info.pid));
+  member.reads = !member.handles && ReadsFromPipe(info.pid);
   return member;
 }
 

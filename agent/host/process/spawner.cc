@@ -48,15 +48,6 @@ std::vector<std::string> Flatten(const EnvironmentMap& environment) {
 // A zombie is not.
 bool IsReaped(int pidfd) { return syscall(SYS_pidfd_send_signal, pidfd, 0, nullptr, 0) != 0 && errno == ESRCH; }
 
-std::string NameLiving(const std::vector<ProcessInfo>& processes) {
-  std::string names;
-  for (const ProcessInfo& process : processes) {
-    if (!IsAlive(process.pid, process.start)) continue;
-    names += (names.empty() ? "" : ", ") + process.name + " (pid " + std::to_string(process.pid) + ")";
-  }
-  return names;
-}
-
 Ending ToEnding(const siginfo_t& info) {
   Ending ending;
   ending.by_signal = info.si_code != CLD_EXITED;
@@ -116,7 +107,8 @@ WorkerCommand ShellCommand(const std::string& line, const EnvironmentMap& enviro
   return {.argv = {"sh", "-c", line}, .file = "/bin/sh", .environment = environment};
 }
 
-Spawner::Spawner(EventLoop* loop, const Inherited& inherited) : loop_(loop), inherited_(inherited), drain_(loop) {}
+Spawner::Spawner(EventLoop* loop, const Inherited& inherited, absl::Duration readers_limit)
+    : loop_(loop), inherited_(inherited), readers_limit_(readers_limit), drain_(loop) {}
 
 Spawner::~Spawner() {
   for (auto& [pid, process] : processes_) {
@@ -256,12 +248,8 @@ void Spawner::Collect(pid_t pid) {
 void Spawner::AwaitReaders(pid_t pid) {
   Process* const process = processes_.at(pid).get();
   const absl::Duration since = EventLoop::Now() - *process->ended->at;
-  if (!process->settled) {
-    process->settled = since >= kForksSettle;
-    process->readers = KillAllButReaders(pid, process->settled);
-  }
-  const std::string names = NameLiving(process->readers);
-  if (!names.empty() && since < kReadersLimit) {
+  const std::vector<ProcessInfo> left = KillAllButReaders(pid, since >= kForksSettle);
+  if (!left.empty() && since < readers_limit_) {
     if (process->timer != 0) return;
     process->timer = loop_->After(kReadersPoll, [this, pid, process] {
       process->timer = 0;
@@ -269,10 +257,11 @@ void Spawner::AwaitReaders(pid_t pid) {
     });
     return;
   }
-  if (!names.empty()) {
+  for (const ProcessInfo& reader : left) {
     Log(Severity::kWarning, "host",
-        "pid " + std::to_string(pid) + " has ended, and " + names + " still read from a pipe " +
-            muster::FormatDuration(kReadersLimit) + " later; ended with it");
+        "worker (pid " + std::to_string(pid) + ") ended " + muster::FormatDuration(readers_limit_) + " ago, but " +
+            Describe(reader) + ", which it had started, still waits at a pipe: killed");
+    (void)SignalProcess(reader.pid, reader.start, SIGKILL);
   }
   Report(pid, Ending(*process->ended));
 }

@@ -28,11 +28,10 @@ namespace muster::host {
 inline constexpr int kFirstMoreFd = 4;  // in the new process
 // Lower ones could be overwritten while those of the new process are set.
 inline constexpr int kLowestMoreFd = 16;
-// After a worker's end, for the processes of its session that read from a pipe to pass on what it wrote last.
-inline constexpr absl::Duration kReadersLimit = absl::Seconds(3);
+// After a worker's end, for its readers (leftovers.h) to pass on what it wrote last. Less than kEchoPatience of
+// core/round_failures.h, so that the consequences of this end are not taken for the cause.
+inline constexpr absl::Duration kReadersLimit = absl::Seconds(1);
 inline constexpr absl::Duration kReadersPoll = absl::Milliseconds(5);
-// For a shell's forked copy to open the pipe that it reads from.
-inline constexpr absl::Duration kForksSettle = absl::Milliseconds(20);
 
 struct WorkerCommand {
   std::vector<std::string> argv;
@@ -67,7 +66,7 @@ class Spawner {
   };
   using AgentExited = std::function<void(const Ending& ending)>;
 
-  Spawner(EventLoop* loop, const Inherited& inherited);
+  Spawner(EventLoop* loop, const Inherited& inherited, absl::Duration readers_limit = kReadersLimit);
   ~Spawner();  // kills nothing
   Spawner(const Spawner&) = delete;
   Spawner& operator=(const Spawner&) = delete;
@@ -122,9 +121,7 @@ class Spawner {
     std::optional<std::pair<int, std::string>> failure;  // exit code and reason
     WorkerEvents events;
     AgentExited agent_exited;
-    std::optional<Ending> ended;  // not reaped yet: its readers are awaited
-    std::vector<ProcessInfo> readers;
-    bool settled = false;          // `readers` does not change any more
+    std::optional<Ending> ended;   // not reaped yet: its readers are awaited
     EventLoop::TimerId timer = 0;  // 0: none
   };
   struct Launch;  // arguments of posix_spawn
@@ -141,6 +138,7 @@ class Spawner {
 
   EventLoop* const loop_;
   const Inherited inherited_;
+  const absl::Duration readers_limit_;
   std::map<pid_t, std::unique_ptr<Process>> processes_;
   SessionDrain drain_;
 };

@@ -98,8 +98,8 @@ bool Eventually(const std::function<bool()>& condition) {
   return true;
 }
 
-Hostlet::Hostlet()
-    : spawner(&loop, g_inherited), sweeper(&loop, &spawner, [this](const std::string& left) {
+Hostlet::Hostlet(absl::Duration readers_limit)
+    : spawner(&loop, g_inherited, readers_limit), sweeper(&loop, &spawner, [this](const std::string& left) {
         reports.push_back(left);
         if (left.empty()) swept = true;
       }) {

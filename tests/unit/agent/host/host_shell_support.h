@@ -55,7 +55,7 @@ bool Eventually(const std::function<bool()>& condition);
 // A loop with a spawner and a sweeper that handles SIGCHLD as the host does.
 class Hostlet {
  public:
-  Hostlet();
+  explicit Hostlet(absl::Duration readers_limit = kReadersLimit);
   ~Hostlet();  // ends and reaps everything left
 
   // Runs the loop until the condition holds. False after kPatience.

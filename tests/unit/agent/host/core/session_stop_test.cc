@@ -24,6 +24,9 @@ SessionMember Forked(SessionMember member) {
   member.forked = true;
   return member;
 }
+SessionMember Reads(int64_t pid, int64_t parent) {
+  return {.pid = pid, .parent = parent, .start = 1, .reads = true};
+}
 SessionMember Ended(SessionMember member) {
   member.ended = true;
   return member;
@@ -46,6 +49,25 @@ const std::vector<Case>& Cases() {
        {},
        {},
        true},
+      {"a filter behind the output ends by itself: nothing but half of the grace period ends it",
+       {Plain(10, 1), Plain(11, 10), Reads(12, 10)},
+       {10, 11},
+       {},
+       {12}},
+      {"also once the trainer has saved", {Ended(Handles(10, 1)), Plain(11, 10), Reads(12, 10)}, {11}, {}, {12}},
+      {"and behind a shell with a trap", {ShellWithTrap(10, 1), Reads(11, 10)}, {10}, {10}, {11}},
+      {"a reader that the trainer is below wraps it",
+       {Plain(10, 1), Reads(11, 10), Handles(12, 11)},
+       {10, 11, 12},
+       {12},
+       {}},
+      {"from a terminal a filter gets the signal, too",
+       {Plain(10, 1), Reads(11, 10)},
+       {10, 11},
+       {},
+       {},
+       true,
+       SIGINT},
       {"DataLoader workers are left alone while the trainer saves",
        {Handles(10, 1), Forked(Handles(11, 10)), Forked(Handles(12, 10))},
        {10},

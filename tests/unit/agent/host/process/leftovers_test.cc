@@ -51,8 +51,7 @@ TEST(Leftovers, AProgramInTheBackgroundIsNamed) {
   EXPECT_TRUE(leader.IsNamedIn(LeftBehind(leader.pid)));
 }
 
-// Such a copy works by itself, or has not executed its program yet.
-TEST(Leftovers, ACopyOfAShellIsNamed) {
+TEST(Leftovers, ASubshellIsNamed) {
   const EndedLeader leader("(sleep 1000; :) & echo $!");
   EXPECT_TRUE(leader.IsNamedIn(LeftBehind(leader.pid)));
 }

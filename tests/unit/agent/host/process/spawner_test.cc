@@ -268,43 +268,67 @@ TEST_F(SpawnerTest, AReaderPassesOnWhatTheWorkerWroteLast) {
   EXPECT_EQ(said.Line(), "done");
 }
 
-TEST_F(SpawnerTest, AReaderThatNeverEndsIsEndedWithItsWorkerInTheEnd) {
+TEST_F(SpawnerTest, AReaderThatNeverEndsIsEndedInTheEnd) {
+  LinePipe said;
+  WorkerCommand command = Bash("exec 4> >(echo $BASHPID; exec sleep 1000); exit 3");
+  command.stdout_fd = said.in();
+  Told& told = NewTold();
+  ASSERT_TRUE(hostlet_.spawner.SpawnWorker(command, told.Events()).ok());
+  const pid_t reader = std::atoi(said.Line().c_str());
+  ASSERT_TRUE(hostlet_.RunUntil([&] { return told.exited.has_value(); }));
+  EXPECT_GE(EventLoop::Now() - *told.exited->at, kReadersLimit);
+  EXPECT_TRUE(Eventually([&] { return IsDead(reader); }));
+}
+
+TEST_F(SpawnerTest, WhileAReaderIsAwaitedOrphansAreReapedAndASweepEndsIt) {
+  Hostlet patient(absl::Hours(1));
   LinePipe said, orders;
   WorkerCommand command =
       Bash("sleep 1000 & echo $!; exec 4> >(echo $BASHPID; exec sleep 1000); read -r _; exit 3");
   command.stdin_fd = orders.out();
   command.stdout_fd = said.in();
   Told& told = NewTold();
-  const auto pid = hostlet_.spawner.SpawnWorker(command, told.Events());
-  ASSERT_TRUE(pid.ok());
+  ASSERT_TRUE(patient.spawner.SpawnWorker(command, told.Events()).ok());
   const pid_t other = std::atoi(said.Line().c_str());
   const pid_t reader = std::atoi(said.Line().c_str());
   ASSERT_EQ(write(orders.in(), "go\n", 3), 3);
-  // Orphans are reaped although the worker itself cannot be yet.
-  ASSERT_TRUE(hostlet_.RunUntil([&] { return !IsThere(other); }));
+  ASSERT_TRUE(patient.RunUntil([&] { return !IsThere(other); }));  // the worker itself cannot be reaped yet
+  patient.spawner.StopWorkers(SIGTERM);
   EXPECT_FALSE(told.exited);
   EXPECT_FALSE(IsDead(reader));
-  hostlet_.spawner.StopWorkers(SIGTERM);
-  EXPECT_FALSE(IsDead(reader));
-  ASSERT_TRUE(hostlet_.RunUntil([&] { return told.exited.has_value(); }));
-  EXPECT_GE(EventLoop::Now() - *told.exited->at, kReadersLimit);
-  EXPECT_TRUE(Eventually([&] { return IsDead(reader); }));
+  patient.spawner.KillWorkers();
+  EXPECT_TRUE(patient.RunUntil([&] { return told.exited.has_value(); }));
 }
 
-TEST_F(SpawnerTest, AReaderIsEndedAtOnceWithAllWorkers) {
+// A shell must not see the end of its child and go on.
+TEST_F(SpawnerTest, AShellInTheBackgroundDoesNotOutliveItsChild) {
   LinePipe said, orders;
-  WorkerCommand command = Bash("exec 4> >(echo ready; exec sleep 1000); read -r _; exit 3");
+  WorkerCommand command = Bash("(sleep 1000 & echo $!; wait; echo went on) & read -r _");
   command.stdin_fd = orders.out();
   command.stdout_fd = said.in();
   Told& told = NewTold();
-  const auto pid = hostlet_.spawner.SpawnWorker(command, told.Events());
-  ASSERT_TRUE(pid.ok());
+  ASSERT_TRUE(hostlet_.spawner.SpawnWorker(command, told.Events()).ok());
+  const pid_t child = std::atoi(said.Line().c_str());
+  ASSERT_EQ(write(orders.in(), "go\n", 3), 3);
+  ASSERT_TRUE(hostlet_.RunUntil([&] { return told.exited.has_value() && IsDead(child); }));
+  said.CloseIn();
+  EXPECT_EQ(said.Line(), "");
+}
+
+TEST_F(SpawnerTest, WhatAReaderHasStartedIsLeftToIt) {
+  LinePipe said, orders;
+  WorkerCommand command = Bash(R"(exec 4> >(echo ready
+                                            until grep -q '^State:.Z' /proc/$$/status < /dev/null; do :; done
+                                            for i in 1 2 3 4 5; do sleep 0.01 < /dev/null || echo cut; done; echo done)
+                                  read -r _; exit 0)");
+  command.stdin_fd = orders.out();
+  command.stdout_fd = said.in();
+  Told& told = NewTold();
+  ASSERT_TRUE(hostlet_.spawner.SpawnWorker(command, told.Events()).ok());
   ASSERT_EQ(said.Line(), "ready");
   ASSERT_EQ(write(orders.in(), "go\n", 3), 3);
-  ASSERT_TRUE(hostlet_.RunUntil([&] { return IsDead(*pid); }));
-  hostlet_.spawner.KillWorkers();
   ASSERT_TRUE(hostlet_.RunUntil([&] { return told.exited.has_value(); }));
-  EXPECT_LT(EventLoop::Now() - *told.exited->at, kReadersLimit);
+  EXPECT_EQ(said.Line(), "done");
 }
 
 // While a debugger holds an exited worker we cannot reap it, and must not poll for it.
