@@ -89,8 +89,8 @@ class Leftovers(ClusterTest):
 
     def test_a_filter_passes_on_what_the_program_wrote_last(self):
         # Without a pause after the end, tee itself would often be quick enough.
-        script = ("exec 2> >(until grep -q '^State:.Z' /proc/$$$$/status; do sleep 0.01; done; exec tee $0 >&2);"
-                  "echo started >&2; echo Error: the last words >&2; exit 3")
+        script = ("exec 2> >(touch $0.runs; until read -r s < /proc/$$$$/stat && [[ $s == *') Z '* ]]; do :; done; exec tee $0 >&2);"
+                  "echo started >&2; until [ -e $0.runs ]; do sleep 0.01; done; echo Error: the last words >&2; exit 3")
         job = self.cluster(1, nproc=1, program=["bash", "-c", script, str(self.folder / "log")],
                            options=["--max-restarts", "0"])
         node = job.start(0)

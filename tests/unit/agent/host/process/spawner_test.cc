@@ -250,6 +250,7 @@ TEST_F(SpawnerTest, AProcessIgnoringTheSignalDiesWithItsShell) {
 
 // As in `exec > >(tee log)`.
 TEST_F(SpawnerTest, AReaderPassesOnWhatTheWorkerWroteLast) {
+  Hostlet patient(absl::Hours(1));
   LinePipe said;
   WorkerCommand command = Bash(R"(exec 4> >(echo ready
                                             until grep -q '^State:.Z' /proc/$$/status; do sleep 0.01; done
@@ -259,22 +260,24 @@ TEST_F(SpawnerTest, AReaderPassesOnWhatTheWorkerWroteLast) {
   command.stdin_fd = orders.out();
   command.stdout_fd = said.in();
   Told& told = NewTold();
-  ASSERT_TRUE(hostlet_.spawner.SpawnWorker(command, told.Events()).ok());
+  ASSERT_TRUE(patient.spawner.SpawnWorker(command, told.Events()).ok());
   ASSERT_EQ(said.Line(), "ready");
   ASSERT_EQ(write(orders.in(), "go\n", 3), 3);
-  ASSERT_TRUE(hostlet_.RunUntil([&] { return told.exited.has_value(); }));
+  ASSERT_TRUE(patient.RunUntil([&] { return told.exited.has_value(); }));
   EXPECT_EQ(told.exited->number, 3);
   EXPECT_EQ(said.Line(), "last");
   EXPECT_EQ(said.Line(), "done");
 }
 
 TEST_F(SpawnerTest, AReaderThatNeverEndsIsEndedInTheEnd) {
-  LinePipe said;
-  WorkerCommand command = Bash("exec 4> >(echo $BASHPID; exec sleep 1000); exit 3");
+  LinePipe said, orders;
+  WorkerCommand command = Bash("exec 4> >(echo $BASHPID; exec sleep 1000); read -r _; exit 3");
+  command.stdin_fd = orders.out();
   command.stdout_fd = said.in();
   Told& told = NewTold();
   ASSERT_TRUE(hostlet_.spawner.SpawnWorker(command, told.Events()).ok());
   const pid_t reader = std::atoi(said.Line().c_str());
+  ASSERT_EQ(write(orders.in(), "go\n", 3), 3);
   ASSERT_TRUE(hostlet_.RunUntil([&] { return told.exited.has_value(); }));
   EXPECT_GE(EventLoop::Now() - *told.exited->at, kReadersLimit);
   EXPECT_TRUE(Eventually([&] { return IsDead(reader); }));
@@ -316,6 +319,7 @@ TEST_F(SpawnerTest, AShellInTheBackgroundDoesNotOutliveItsChild) {
 }
 
 TEST_F(SpawnerTest, WhatAReaderHasStartedIsLeftToIt) {
+  Hostlet patient(absl::Hours(1));
   LinePipe said, orders;
   WorkerCommand command = Bash(R"(exec 4> >(echo ready
                                             until grep -q '^State:.Z' /proc/$$/status < /dev/null; do :; done
@@ -324,10 +328,10 @@ TEST_F(SpawnerTest, WhatAReaderHasStartedIsLeftToIt) {
   command.stdin_fd = orders.out();
   command.stdout_fd = said.in();
   Told& told = NewTold();
-  ASSERT_TRUE(hostlet_.spawner.SpawnWorker(command, told.Events()).ok());
+  ASSERT_TRUE(patient.spawner.SpawnWorker(command, told.Events()).ok());
   ASSERT_EQ(said.Line(), "ready");
   ASSERT_EQ(write(orders.in(), "go\n", 3), 3);
-  ASSERT_TRUE(hostlet_.RunUntil([&] { return told.exited.has_value(); }));
+  ASSERT_TRUE(patient.RunUntil([&] { return told.exited.has_value(); }));
   EXPECT_EQ(said.Line(), "done");
 }
 
