@@ -264,11 +264,12 @@ std::optional<std::vector<pid_t>> WorkerGroup::Fork(const SpawnWorkers& effect, 
 void WorkerGroup::Started(const Prepared& prepared, const absl::StatusOr<pid_t>& pid) {
   const int local_rank = prepared.local_rank;
   output_.Spawned(local_rank, pid.ok());
+  auto [out, err] = output_.SignsOf(local_rank);
   failure_details_.Expect(local_rank, {.error_file = prepared.error_file,
                                        .done_file = prepared.done_file,
                                        .kept = prepared.keeps_files,
-                                       .stderr_file = output_.ErrorOutput(local_rank),
-                                       .tail = output_.ErrorTail(local_rank)});
+                                       .err = {std::move(err.file), std::move(err.lines)},
+                                       .out = {std::move(out.file), std::move(out.lines)}});
   if (!pid.ok()) return;
   workers_[local_rank] = {*pid, prepared.heartbeat_file, prepared.stacks};
   timer_pipe_.WorkerStarted(local_rank, *pid);

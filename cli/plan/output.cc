@@ -53,7 +53,6 @@ void TakeLocal(const PlanInput& in, const v1::NodeConfig& config, host::LaunchPl
 // end of standard error is kept, for the report of a failure, and standard output where its lines stand among
 // those; signs of life show in both.
 void ChoosePipes(const Machine& machine, bool watches_activity, host::OutputPlan* output) {
-  output->keeps_lines = watches_activity;
   const bool out = !machine.out_is_terminal, err = !machine.err_is_terminal;
   output->merged = err && machine.streams_are_one;
   const bool takes_out = out && (watches_activity || output->merged);

@@ -194,6 +194,13 @@ class Report(OneNodeTest):
         before = text[:text.index("Root Cause")]
         self.assertIn("".join(f"{i}\nERROR: no shard {i}\n" for i in range(50)), before, "the order of all lines")
 
+    def test_the_last_lines_are_in_the_report_where_they_went_to_standard_output(self):
+        script = python("os.dup2(1, 2); print('ERROR: no shard', file=sys.stderr); sys.exit(3)")
+        for option in ("-t", "-r"):
+            job = self.run_job(script, option, "3", "--log-dir", self.path("logs"))
+            report = job.stderr[job.stderr.index("Root Cause"):]
+            self.assertRegex(report, r"the last lines that it wrote:\n +ERROR: no shard", option)
+
     def test_the_root_cause_is_written_to_our_own_error_file(self):
         own = self.path("own.json")
         self.fails("""error_file('{"message": {"message": "ValueError: x"}}'); sys.exit(6)""", code=6,

@@ -40,8 +40,6 @@ struct OutputPlan {
   std::string prefix_template = "[${role_name}${local_rank}]:";
   bool prefix_all = false;  // `muster local`: prefix all console output, through a pipe if there are no files
   Streams piped = Streams::kNone;  // streams that pass through muster as they are: their end is kept for reports
-  bool keeps_lines =
-      false;            // of standard output, too, the last lines are kept, where it is a pipe: they show steps
   bool merged = false;  // both lead to one file: where both are piped, one pipe keeps the order of what is written
   Streams redraws_pass = Streams::kNone;  // `muster local`: streams whose reader shows redraws on a terminal
   int64_t max_file_bytes = 0;             // --log-max-size, for each file; 0: no limit

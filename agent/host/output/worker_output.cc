@@ -190,9 +190,7 @@ void WorkerOutput::HandOver(int local_rank, int out_fd, Stream* stream) {
   if (stream->sink == Sink::kPipe && stream->pipe.valid()) {
     PipeTaps taps;
     taps.bytes = bytes_[static_cast<size_t>(local_rank)][index] = std::make_shared<std::atomic<uint64_t>>(0);
-    if (out_fd == STDERR_FILENO || plan_.keeps_lines) {
-      taps.tail = tails_[static_cast<size_t>(local_rank)][index] = std::make_shared<OutputTail>();
-    }
+    taps.tail = tails_[static_cast<size_t>(local_rank)][index] = std::make_shared<OutputTail>();
     const int pipe = stream->pipe.Release();
     if (!prefixed) return writer_->AdoptRawPipe(pipe, out_fd, std::move(taps));
     writer_->AdoptPipe(pipe, out_fd, prefix, passes ? nullptr : limit, std::move(taps));
@@ -228,10 +226,6 @@ std::string WorkerOutput::AttemptFolder(int local_rank) const {
   return attempt_.empty() ? "" : attempt_ + "/" + std::to_string(local_rank);
 }
 
-std::shared_ptr<OutputTail> WorkerOutput::ErrorTail(int local_rank) const {
-  return tails_[static_cast<size_t>(local_rank)][1];
-}
-
 std::string WorkerOutput::SnapshotPath() const { return attempt_.empty() ? "" : attempt_ + "/stacks.txt"; }
 
 std::string WorkerOutput::FileOf(int local_rank, size_t stream) const {
@@ -239,8 +233,6 @@ std::string WorkerOutput::FileOf(int local_rank, size_t stream) const {
   const bool file = sink == Sink::kFile || sink == Sink::kShownFile;
   return file ? AttemptFolder(local_rank) + "/" + kNames[stream] + ".log" : "";
 }
-
-std::string WorkerOutput::ErrorOutput(int local_rank) const { return FileOf(local_rank, 1); }
 
 std::array<WorkerOutput::Signs, 2> WorkerOutput::SignsOf(int local_rank) const {
   std::array<Signs, 2> both;

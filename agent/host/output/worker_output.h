@@ -59,15 +59,11 @@ class WorkerOutput {
   std::string AttemptFolder(int local_rank) const;
   std::string Folder() const { return attempt_; }  // of this attempt; empty: there is none
   std::string SnapshotPath() const;  // where snapshots of this attempt's workers are kept; empty: nowhere
-  // The file that the worker's standard error goes to; empty: none.
-  std::string ErrorOutput(int local_rank) const;
-  // After Spawned: the last lines of the worker's standard error, if it goes through a pipe; else nullptr.
-  std::shared_ptr<OutputTail> ErrorTail(int local_rank) const;
   // What shows what the worker writes to one of its streams.
   struct Signs {
     std::string file = {};                   // empty: none. It may be absent
     ByteCount bytes = {};                    // that have passed through muster; nullptr: none do
-    std::shared_ptr<OutputTail> lines = {};  // the last ones of these; nullptr: they are not kept
+    std::shared_ptr<OutputTail> lines = {};  // the last ones of these; nullptr: none do
     bool on_terminal = false;                // it leads to one, where muster does not see it
   };
   std::array<Signs, 2> SignsOf(int local_rank) const;  // of standard output and error; after Spawned

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <csignal>
 #include <utility>
+#include <vector>
 
 #include "base/io/bounded_call.h"
 #include "base/io/event_loop.h"
@@ -14,6 +15,27 @@ namespace {
 
 // What C++ says of an exception that nobody has caught. Many lines of stacks may follow.
 constexpr char kThrown[] = "  what():  ";
+
+bool HasEnded(const FailureDetails::Stream& stream) { return !stream.tail || stream.tail->ended(); }
+
+// A console that is slow may hold back standard output for long, which counts only if standard error is empty.
+bool IsHeardOut(const FailureDetails::Sources& sources) {
+  if (!HasEnded(sources.err)) return false;
+  return HasEnded(sources.out) || (sources.err.tail && !sources.err.tail->Last().empty());
+}
+
+struct Words {
+  std::string last;
+  std::optional<absl::Time> at;
+  std::string thrown;
+};
+
+Words WordsIn(const OutputTail& tail) { return {tail.Last(), tail.fed_at(), tail.LastWith(kThrown)}; }
+
+Words WordsIn(const std::string& path) {
+  const std::string end = EndOfFile(path);
+  return {LastLines(end), ModifiedAt(path), LastLineWith(kThrown, end)};
+}
 
 }  // namespace
 
@@ -43,74 +65,88 @@ auto FailureDetails::InTime(Call call) -> std::optional<decltype(call())> {
 
 void FailureDetails::Explain(int local_rank, Ending* ending) {
   const auto found = sources_.find(local_rank);
-  if (found != sources_.end() && !found->second.done_file.empty()) {
-    ending->done =
-        InTime([path = found->second.done_file, exists = exists_] { return exists(path); }).value_or(false);
-  }
-  if (found != sources_.end() && !found->second.error_file.empty()) {
-    const std::string& path = found->second.error_file;
-    const auto error = InTime([path, read = read_] { return read(path); });
-    if (!error) {
-      ending->error_text = "the error file could not be read: its file system does not answer";
-    } else if (*error) {
-      ending->error_text = (*error)->message;
-      ending->callstack = (*error)->callstack;
-      ending->failed_at_s = (*error)->failed_at_s;
-      ending->reported_at = (*error)->written_at;
-      if (found->second.kept) ending->error_file = ToUtf8(path, kMaxErrorText);
-    }
-  }
+  if (found != sources_.end()) ReadFiles(found->second, ending);
   const auto reason = reasons_.find(local_rank);
   if (reason == reasons_.end()) return;
   const std::string own = std::move(ending->error_text);
   ending->error_text = ToUtf8(reason->second + (own.empty() ? "" : "\n" + own), kMaxErrorText);
 }
 
+// One thread reads both, since many workers end at once.
+void FailureDetails::ReadFiles(const Sources& sources, Ending* ending) {
+  const std::string &done_file = sources.done_file, &error_file = sources.error_file;
+  if (done_file.empty() && error_file.empty()) return;
+  const auto files = InTime([done_file, error_file, exists = exists_, read = read_] {
+    const bool done = !done_file.empty() && exists(done_file);
+    return std::pair(done, error_file.empty() ? std::nullopt : read(error_file));
+  });
+  if (!files && !error_file.empty())
+    ending->error_text = "the error file could not be read: its file system does not answer";
+  if (!files) return;
+  const auto& [done, error] = *files;
+  ending->done = done;
+  if (!error) return;
+  ending->error_text = error->message;
+  ending->callstack = error->callstack;
+  ending->failed_at_s = error->failed_at_s;
+  ending->reported_at = error->written_at;
+  if (sources.kept) ending->error_file = ToUtf8(error_file, kMaxErrorText);
+}
+
 bool FailureDetails::HasHeardOut(int local_rank) const {
   const auto found = sources_.find(local_rank);
-  return found == sources_.end() || !found->second.tail || found->second.tail->ended();
+  return found == sources_.end() || IsHeardOut(found->second);
 }
 
 void FailureDetails::AddLastWords(int local_rank, Ending* ending) {
   const auto found = sources_.find(local_rank);
   if (found == sources_.end()) return;
-  std::string thrown;
-  if (const OutputTail* const tail = found->second.tail.get()) {
-    ending->last_words = tail->Last();
-    ending->spoke_at = tail->fed_at();
-    thrown = tail->LastWith(kThrown);
-  } else if (const std::string& path = found->second.stderr_file; !path.empty()) {
-    const auto end = InTime([path] { return std::pair(EndOfFile(path), ModifiedAt(path)); });
-    if (!end) return;
-    ending->last_words = LastLines(end->first);
-    ending->spoke_at = end->second;
-    thrown = LastLineWith(kThrown, end->first);
+  Words words;
+  for (const Stream* stream : {&found->second.err, &found->second.out}) {
+    if (stream->tail) {
+      words = WordsIn(*stream->tail);
+    } else if (!stream->file.empty()) {
+      words = InTime([path = stream->file] { return WordsIn(path); }).value_or(Words());
+    }
+    if (!words.last.empty()) break;
   }
+  ending->last_words = words.last;
+  ending->spoke_at = words.at;
   const bool aborted = ending->by_signal && ending->number == SIGABRT;
-  if (aborted && ending->error_text.empty()) ending->error_text = CutUtf8(thrown, kMaxErrorText);
+  if (aborted && ending->error_text.empty()) ending->error_text = CutUtf8(words.thrown, kMaxErrorText);
 }
 
 // Without a thread nothing is read: the host must not wait for a file system, and few processes are left by then.
 void FailureDetails::BeginLastOutput(int local_rank) {
   last_lines_ = {};
   const auto found = sources_.find(local_rank);
-  if (found == sources_.end() || found->second.tail || found->second.stderr_file.empty()) return;
-  auto reading = CallAside([path = found->second.stderr_file, read = read_lines_] { return read(path); });
+  if (found == sources_.end()) return;
+  std::vector<std::string> files;
+  for (const Stream* stream : {&found->second.err, &found->second.out}) {
+    if (!stream->tail && !stream->file.empty()) files.push_back(stream->file);
+  }
+  if (files.empty()) return;
+  auto reading = CallAside([files = std::move(files), read = read_lines_] {
+    std::string lines;
+    for (size_t i = 0; i < files.size() && lines.empty(); ++i) lines = read(files[i]);
+    return lines;
+  });
   if (reading) last_lines_ = *std::move(reading);
 }
 
 bool FailureDetails::Complete(int local_rank) const {
-  const auto found = sources_.find(local_rank);
-  if (found == sources_.end()) return true;
-  if (found->second.tail) return found->second.tail->ended();
+  if (!HasHeardOut(local_rank)) return false;
   return !last_lines_.valid() || last_lines_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
 }
 
 std::string FailureDetails::LastOutput(int local_rank) {
   const auto found = sources_.find(local_rank);
   if (found == sources_.end()) return "";
-  if (found->second.tail) return found->second.tail->Last();
-  return last_lines_.valid() && Complete(local_rank) ? last_lines_.get() : "";
+  const OutputTail *const err = found->second.err.tail.get(), *const out = found->second.out.tail.get();
+  std::string lines = err ? err->Last() : "";
+  if (lines.empty() && last_lines_.valid() && Complete(local_rank)) lines = last_lines_.get();
+  if (lines.empty() && out) lines = out->Last();
+  return lines;
 }
 
 }  // namespace muster::host

@@ -1,5 +1,6 @@
-// Why the workers of the current round failed: their error files, and the end of their standard error if muster
-// handles it (a pipe or a file). Lives on the loop thread.
+// Why the workers of the current round failed: their error files, and the end of their output as far as muster
+// handles it (a pipe or a file): of standard error, or where that is empty (2>&1) of standard output. Lives on the
+// loop thread.
 #pragma once
 
 #include <functional>
@@ -30,12 +31,16 @@ class FailureDetails {
                           Exists exists = FileExists)
       : read_(std::move(read)), read_lines_(std::move(read_lines)), exists_(std::move(exists)) {}
 
+  struct Stream {
+    std::string file = {};                  // may be absent; empty: none
+    std::shared_ptr<OutputTail> tail = {};  // of its pipe; null: no pipe
+  };
   struct Sources {
-    std::string error_file;            // TORCHELASTIC_ERROR_FILE; empty: none
-    std::string done_file = {};        // MUSTER_DONE_FILE; empty: none
-    bool kept = false;                 // the error file outlives the run, so reports may name its path
-    std::string stderr_file;           // may be absent; empty: none
-    std::shared_ptr<OutputTail> tail;  // of the pipe of standard error; null: no pipe
+    std::string error_file;      // TORCHELASTIC_ERROR_FILE; empty: none
+    std::string done_file = {};  // MUSTER_DONE_FILE; empty: none
+    bool kept = false;           // the error file outlives the run, so reports may name its path
+    Stream err = {};
+    Stream out = {};
   };
 
   // limit: total time to wait for file systems in this round; after that nothing more is read.
@@ -48,22 +53,23 @@ class FailureDetails {
   // failed worker.
   void Explain(int local_rank, Ending* ending);
 
-  // Whether all that an ended worker wrote to the pipe of its standard error was read; true without one.
+  // Whether all that an ended worker wrote to its pipes was read, as far as it matters; true without one.
   bool HasHeardOut(int local_rank) const;
-  // Adds the last lines of its standard error, as far as they were read, and when it wrote them; to an abort the
-  // exception that caused it.
+  // Adds the last lines of its output, as far as they were read, and when it wrote them; to an abort the exception
+  // that caused it.
   void AddLastWords(int local_rank, Ending* ending);
 
-  // Begins to read the file that has the standard error of this worker, if there is no pipe. Never waits: a thread
-  // of its own reads it. Call it when nothing of the worker is alive.
+  // Begins to read the files that have this worker's output, where there is no pipe. Never waits: a thread of its
+  // own reads them. Call it when nothing of the worker is alive.
   void BeginLastOutput(int local_rank);
-  // Whether all was read: the pipe of standard error to its end, which happens soon after the last process that
-  // holds it has ended, or the file of BeginLastOutput.
+  // Whether all that matters was read: the pipes to their ends, which come soon after the last process that holds
+  // one has ended, and the files of BeginLastOutput.
   bool Complete(int local_rank) const;
-  // The last lines of the worker's standard error; empty: none, or not read so far.
+  // The last lines of the worker's output; empty: none, or not read so far.
   std::string LastOutput(int local_rank);
 
  private:
+  void ReadFiles(const Sources& sources, Ending* ending);
   template <typename Call>
   auto InTime(Call call) -> std::optional<decltype(call())>;
 
@@ -73,7 +79,7 @@ class FailureDetails {
   absl::Duration left_ = kDetailsLimit;
   std::map<int, Sources> sources_;
   std::map<int, std::string> reasons_;
-  std::future<std::string> last_lines_;  // of the file of BeginLastOutput; invalid: no file is read
+  std::future<std::string> last_lines_;  // of the files of BeginLastOutput; invalid: none is read
 };
 
 }  // namespace muster::host

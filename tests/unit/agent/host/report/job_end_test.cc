@@ -147,7 +147,7 @@ TEST(FailureDetailsTest, TheErrorFileExplainsAFailureAndAReasonOfOursStandsBefor
   const TestFolder folder;
   std::ofstream(folder / "error.json") << R"({"message": "own words", "timestamp": 17})";
   FailureDetails details;
-  details.Expect(2, {.error_file = folder / "error.json", .kept = true, .stderr_file = "", .tail = nullptr});
+  details.Expect(2, {.error_file = folder / "error.json", .kept = true});
   Ending ending;
   details.Explain(2, &ending);
   EXPECT_EQ(ending.error_text, "own words");
@@ -166,8 +166,8 @@ TEST(FailureDetailsTest, APrivateFilesPathIsNotShownAndAFileThatIsNotThereIsNone
   const TestFolder folder;
   std::ofstream(folder / "error.json") << R"({"message": "own words"})";
   FailureDetails details;
-  details.Expect(0, {.error_file = folder / "error.json", .kept = false, .stderr_file = "", .tail = nullptr});
-  details.Expect(1, {.error_file = folder / "other.json", .kept = true, .stderr_file = "", .tail = nullptr});
+  details.Expect(0, {.error_file = folder / "error.json", .kept = false});
+  details.Expect(1, {.error_file = folder / "other.json", .kept = true});
   Ending first, second;
   details.Explain(0, &first);
   details.Explain(1, &second);
@@ -181,11 +181,7 @@ TEST(FailureDetailsTest, AWorkerIsDoneIfItsFileIsThere) {
   std::ofstream(folder / "done-0") << "";
   FailureDetails details;
   for (const int local_rank : {0, 1}) {
-    details.Expect(local_rank, {.error_file = "",
-                                .done_file = folder / absl::StrCat("done-", local_rank),
-                                .kept = false,
-                                .stderr_file = "",
-                                .tail = nullptr});
+    details.Expect(local_rank, {.error_file = "", .done_file = folder / absl::StrCat("done-", local_rank)});
   }
   Ending first, second, unexpected;
   details.Explain(0, &first);
@@ -204,7 +200,7 @@ TEST(FailureDetailsTest, AFileSystemThatDoesNotAnswerSaysNothingOfTheDoneFile) {
                            return true;
                          });
   details.BeginRound(absl::Milliseconds(5));
-  details.Expect(0, {.error_file = "", .done_file = "done", .kept = false, .stderr_file = "", .tail = nullptr});
+  details.Expect(0, {.error_file = "", .done_file = "done", .kept = false});
   Ending ending;
   details.Explain(0, &ending);
   EXPECT_FALSE(ending.done);
@@ -237,8 +233,7 @@ TEST(FailureDetailsTest, AFileSystemThatDoesNotAnswerIsWaitedForOnceInARound) {
   for (int round = 1; round <= 2; ++round) {
     details.BeginRound(absl::Milliseconds(100));
     for (int i = 0; i < 8; ++i) {
-      details.Expect(
-          i, {.error_file = "error.json", .kept = i > 0, .stderr_file = folder / "stderr.log", .tail = nullptr});
+      details.Expect(i, {.error_file = "error.json", .kept = i > 0, .err = {.file = folder / "stderr.log"}});
     }
     for (int i = 0; i < 8; ++i) {
       Ending ending;
@@ -261,7 +256,7 @@ TEST(FailureDetailsTest, AnAbortIsExplainedByItsException) {
   const auto tail = std::make_shared<OutputTail>();
   FailureDetails details;
   details.BeginRound(kDetailsLimit);
-  details.Expect(0, {.error_file = "", .stderr_file = "", .tail = tail});
+  details.Expect(0, {.error_file = "", .err = {.tail = tail}});
   EXPECT_FALSE(details.HasHeardOut(0));
   tail->Feed(said);
   tail->End();
@@ -269,7 +264,7 @@ TEST(FailureDetailsTest, AnAbortIsExplainedByItsException) {
   const TestFolder folder;
   const std::string path = folder / "stderr.log";
   std::ofstream(path) << said;
-  details.Expect(1, {.error_file = "", .stderr_file = path, .tail = nullptr});
+  details.Expect(1, {.error_file = "", .err = {.file = path}});
   for (const int local_rank : {0, 1}) {
     Ending ending{.by_signal = true, .number = SIGABRT};
     details.AddLastWords(local_rank, &ending);
@@ -290,7 +285,7 @@ TEST(FailureDetailsTest, NobodyWaitsForTheFileOfTheLastOutput) {
     answer.wait();
     return "of " + path;
   });
-  details.Expect(0, {.error_file = "", .kept = false, .stderr_file = "stderr.log", .tail = nullptr});
+  details.Expect(0, {.error_file = "", .kept = false, .err = {.file = "stderr.log"}});
   details.BeginLastOutput(0);
   EXPECT_FALSE(details.Complete(0));
   EXPECT_EQ(details.LastOutput(0), "") << "its file system does not answer";
@@ -306,8 +301,8 @@ TEST(FailureDetailsTest, TheOutputIsThePipesElseTheFiles) {
   std::ofstream(folder / "stderr.log") << "of the file\n";
   FailureDetails details;
   const auto tail = std::make_shared<OutputTail>();
-  details.Expect(0, {.error_file = "", .kept = false, .stderr_file = folder / "stderr.log", .tail = tail});
-  details.Expect(1, {.error_file = "", .kept = false, .stderr_file = folder / "stderr.log", .tail = nullptr});
+  details.Expect(0, {.error_file = "", .kept = false, .err = {.file = folder / "stderr.log", .tail = tail}});
+  details.Expect(1, {.error_file = "", .kept = false, .err = {.file = folder / "stderr.log"}});
   details.BeginLastOutput(0);
   EXPECT_FALSE(details.Complete(0));
   tail->Feed("of the pipe\n");
@@ -320,6 +315,43 @@ TEST(FailureDetailsTest, TheOutputIsThePipesElseTheFiles) {
   details.BeginLastOutput(7);
   EXPECT_TRUE(details.Complete(7));
   EXPECT_EQ(details.LastOutput(7), "");
+}
+
+// As after "exec 2>&1" in a script.
+TEST(FailureDetailsTest, StandardOutputSpeaksWhereStandardErrorIsEmpty) {
+  const TestFolder folder;
+  std::ofstream(folder / "stderr.log") << "";
+  std::ofstream(folder / "stdout.log") << "ValueError: of the file\n";
+  FailureDetails details;
+  const auto err = std::make_shared<OutputTail>(), out = std::make_shared<OutputTail>();
+  details.Expect(
+      0, {.error_file = "", .err = {.file = folder / "stderr.log"}, .out = {.file = folder / "stdout.log"}});
+  details.Expect(1, {.error_file = "", .err = {.tail = err}, .out = {.tail = out}});
+  details.Expect(2, {.error_file = "", .err = {.file = folder / "stderr.log"}, .out = {.tail = out}});
+  details.Expect(3, {.error_file = "", .err = {.tail = err}, .out = {.file = folder / "stdout.log"}});
+  err->End();
+  EXPECT_FALSE(details.HasHeardOut(1)) << "standard output may have more to say";
+  out->Feed("ValueError: of the pipe\n");
+  out->End();
+  EXPECT_TRUE(details.HasHeardOut(1));
+  for (const auto& [local_rank, from] : {std::pair(0, "file"), {1, "pipe"}, {2, "pipe"}, {3, "file"}}) {
+    const std::string expected = absl::StrCat("ValueError: of the ", from);
+    Ending ending{.number = 1};
+    details.AddLastWords(local_rank, &ending);
+    EXPECT_EQ(ending.last_words, expected) << local_rank;
+    details.BeginLastOutput(local_rank);
+    AwaitComplete(details, local_rank);
+    EXPECT_EQ(details.LastOutput(local_rank), expected) << local_rank;
+  }
+}
+
+TEST(FailureDetailsTest, AConsoleThatHoldsBackStandardOutputDelaysNothing) {
+  FailureDetails details;
+  const auto err = std::make_shared<OutputTail>();
+  details.Expect(0, {.error_file = "", .err = {.tail = err}, .out = {.tail = std::make_shared<OutputTail>()}});
+  err->Feed("ValueError: x\n");
+  err->End();
+  EXPECT_TRUE(details.HasHeardOut(0));
 }
 
 TEST(CheckReportFolder, AFolderThatCannotTakeItIsNamed) {
