@@ -74,6 +74,26 @@ Membership NotingIgnoredSources(Membership m, const MembershipSettings& s, const
   return m;
 }
 
+// Under the name torchrun a job without --nnodes has one node, as there. On a platform that gives more, each node
+// then trains alone, with one checkpoint for all: a warning. Empty: there are no others.
+std::string OtherNodes(const MembershipSettings& s, const Environment& environment, const Machine& machine) {
+  if (s.nnodes || s.nested) return "";
+  constexpr char kAlone[] = "without --nnodes torchrun trains on this node alone";
+  constexpr char kIfMeant[] = "; if one node is meant, give --standalone";
+  discovery::DiscoverOptions options = OptionsOf(s);
+  options.as_torchrun = false;
+  const absl::StatusOr<discovery::ClusterView> view = machine.discover(environment, options);
+  if (view.ok() && view->nnodes > 1 && !TraitsOf(view->source).is_host_list)
+    return absl::StrCat(kAlone, ", but the platform (", view->source, ") has ", view->nnodes, " nodes", kIfMeant);
+  for (const std::string& source : machine.sources_here(environment, options)) {
+    if (!TraitsOf(source).may_be_batch_script) continue;
+    options.source = source;
+    const absl::Status one = machine.discover(environment, options).status();
+    if (!one.ok()) return absl::StrCat(kAlone, "; ", one.message(), kIfMeant);
+  }
+  return "";
+}
+
 Membership SingleNode(const MembershipSettings& s, const Machine& machine, const char* source) {
   Membership m;
   m.single_node = true;
@@ -371,7 +391,10 @@ absl::StatusOr<Membership> FindAnyPort(const MembershipSettings& s, const Enviro
   if (view->source == kSingleNode) {
     ASSIGN_OR_RETURN(Membership m, WithoutPlatform(s, machine));
     m.view.warnings.insert(m.view.warnings.end(), view->warnings.begin(), view->warnings.end());
-    return s.as_torchrun ? NotingIgnoredSources(std::move(m), s, environment, machine) : m;
+    if (!s.as_torchrun) return m;
+    if (std::string others = OtherNodes(s, environment, machine); !others.empty())
+      m.view.warnings.push_back(std::move(others));
+    return NotingIgnoredSources(std::move(m), s, environment, machine);
   }
   if (NamesPrimary(s) && !MayNamePrimary(s, *view)) {
     if (view->nnodes == 1) return WithoutPlatform(s, machine);

@@ -309,7 +309,7 @@ const std::vector<Source>& Sources() {
        .reading = Plain<ReadSlurmNode>,
        .shown_as = "Slurm, on one node",
        .yields_to_all = true,
-       .traits = {.label = "Slurm", .termination_grace = kSlurmGrace}},
+       .traits = {.label = "Slurm", .termination_grace = kSlurmGrace, .may_be_batch_script = true}},
       // A hostfile in an image exists on every platform. --source selects it explicitly.
       {.name = kHostfile,
        .evidence = kDefaultHostfile,

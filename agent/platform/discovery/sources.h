@@ -74,7 +74,8 @@ struct Traits {
   bool known_by_host_name = false;     // other machines may have such host names, too
 
   // Options and variables.
-  bool is_host_list = false;  // a person's file: in any image, with filters, the primary is a suggestion
+  bool is_host_list = false;         // a person's file: in any image, with filters, the primary is a suggestion
+  bool may_be_batch_script = false;  // its error means that the job has more nodes than the one of its script
   bool sets_torchrun_variables = false;  // its PET_ variables are no options of the user
   // Counts under the name torchrun, too, which itself reads no platform: there a job of this node alone would be
   // one of several that write the same checkpoint.

@@ -12,7 +12,10 @@
 namespace muster::cli {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
@@ -99,6 +102,32 @@ TEST(TorchrunMembership, IsOneNodeWithoutNnodes) {
         << environment.begin()->first;
     EXPECT_EQ(Job({"t.py"}, Both(environment, {{"PET_NNODES", "1"}})), "alone") << environment.begin()->first;
   }
+}
+
+TEST(TorchrunMembership, OneNodeOfSeveralIsWarnedOf) {
+  const auto warnings = [](const Words& words, const Environment& environment) {
+    const absl::StatusOr<RunPlan> plan = TryTorchrun(words, environment);
+    EXPECT_EQ(OneOf(plan), "alone");
+    return plan.ok() ? plan->shown.warnings : std::vector<std::string>();
+  };
+  EXPECT_THAT(
+      warnings({"t.py"}, kBatchScript),
+      ElementsAre(AllOf(StartsWith("without --nnodes torchrun trains on this node alone; SLURM_STEP_NODELIST "
+                                   "is missing: expected srun"),
+                        HasSubstr("SLURM_JOB_NUM_NODES is 2"), EndsWith("give --standalone"))));
+  const Environment tf_config = {
+      {"TF_CONFIG", R"({"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}})"}};
+  EXPECT_THAT(
+      warnings({"t.py"}, tf_config),
+      ElementsAre("without --nnodes torchrun trains on this node alone, but the platform (tf_config) has 2 "
+                  "nodes; if one node is meant, give --standalone"));
+  EXPECT_THAT(warnings({"--standalone", "t.py"}, kBatchScript), IsEmpty());
+  EXPECT_THAT(warnings({"--nnodes=1", "t.py"}, kBatchScript), IsEmpty());
+  EXPECT_THAT(warnings({"t.py"}, kMpi), IsEmpty()) << "all of its ranks are on this node";
+  Environment one_node = kBatchScript;
+  for (const char* variable : {"SLURM_JOB_NUM_NODES", "SLURM_NNODES"}) one_node[variable] = "1";
+  one_node["SLURM_JOB_NODELIST"] = "a";
+  EXPECT_THAT(warnings({"t.py"}, one_node), IsEmpty());
 }
 
 TEST(TorchrunMembership, CountsWhereNJobsWouldWriteOneCheckpoint) {
