@@ -18,6 +18,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -158,7 +159,10 @@ class LocalJob {
  public:
   // plans: must outlive it.
   LocalJob(std::string called_as, const std::vector<LocalNode>& plans, bool respawns)
-      : called_as_(std::move(called_as)), plans_(plans), respawns_(static_cast<int>(plans.size()), respawns) {}
+      : called_as_(std::move(called_as)),
+        plans_(plans),
+        respawns_nodes_(respawns),
+        respawns_(static_cast<int>(plans.size()), respawns) {}
 
   int Run() {
     WatchSignals();
@@ -338,17 +342,22 @@ class LocalJob {
       if (node.came_too_late) node.exit_code = respawns_.result();
       const BootTime now = EventLoop::Now();
       const auto delay = respawns_.OnEnd(now, static_cast<int>(i), status);
-      if (delay) {
-        node.respawn_at = now + *delay;
-        std::fprintf(
-            stderr,
-            "muster local: node %zu was ended by %s, which muster local did not send: starting it again in "
-            "%s (--no-respawn: never)\n",
-            i, DescribeSignal(WTERMSIG(status)).c_str(), muster::FormatDuration(*delay).c_str());
-      }
+      if (delay) node.respawn_at = now + *delay;
+      SayWhatFollows(i, status, delay);
       CloseIfOver(&node);
     }
     if (respawns_.over()) GiveUpRespawns(respawns_.result());
+  }
+
+  // respawn: after which time the node is started again; nullopt: it is not.
+  void SayWhatFollows(size_t node, int status, std::optional<absl::Duration> respawn) const {
+    const bool stays_away = !respawns_nodes_ && asked_ == 0 && WIFSIGNALED(status) && WTERMSIG(status) != SIGINT;
+    if (!respawn && !stays_away) return;
+    const std::string next =
+        respawn ? absl::StrCat("starting it again in ", muster::FormatDuration(*respawn), " (--no-respawn: never)")
+                : "it stays away (--no-respawn)";
+    std::fprintf(stderr, "muster local: node %zu was ended by %s, which muster local did not send: %s\n", node,
+                 DescribeSignal(WTERMSIG(status)).c_str(), next.c_str());
   }
 
   bool AnyAlive() const {
@@ -378,6 +387,7 @@ class LocalJob {
 
   const std::string called_as_;
   const std::vector<LocalNode>& plans_;
+  const bool respawns_nodes_;
   Respawns respawns_;
   const TerminalModes terminal_;
   std::vector<Node> nodes_;

@@ -117,6 +117,7 @@ class Local(ClusterTest):
         self.wait_for("ready 0 1")
         (self.folder / "end").touch()
         self.assertEqual(137, node.exit_code(), "that of the node that was killed")
+        self.assertTrue(node.said(r"node 1 was ended by SIGKILL, .*: it stays away \(--no-respawn\)"), node.err())
         self.assertTrue(node.said(r"node 1 \(.*\) was lost: its main process died"), node.err())
         self.assertEqual([], list(temporary.iterdir()))
 

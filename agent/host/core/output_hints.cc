@@ -6,7 +6,9 @@
 namespace muster::host {
 namespace {
 
-constexpr int kException = 1;  // Python's exit code after one that nothing has caught
+constexpr int kException = 1;   // Python's exit code after one that nothing has caught
+constexpr int kUsageError = 2;  // argparse's, with these words
+constexpr char kUnknownArguments[] = "unrecognized arguments";
 // The exceptions of Python's debugger and of input() at the end of standard input.
 constexpr char kDebuggerQuit[] = "bdb.BdbQuit";
 constexpr char kEndOfInput[] = "EOFError: EOF when reading a line";
@@ -31,8 +33,17 @@ std::string KeyboardHint(const v1::Failure& failure, const std::string& last_lin
 }
 
 bool MayMeanLocalRank(const std::string& last_lines) {
-  return last_lines.empty() || absl::StrContains(last_lines, "unrecognized arguments") ||
+  return last_lines.empty() || absl::StrContains(last_lines, kUnknownArguments) ||
          absl::StrContains(last_lines, "local-rank") || absl::StrContains(last_lines, "local_rank");
+}
+
+std::string UnknownOptionHint(const v1::Failure& failure, const std::string& last_lines,
+                              const std::string& option) {
+  if (failure.has_signal() || failure.exit_code() != kUsageError || option.empty()) return "";
+  if (!absl::StrContains(last_lines, absl::StrCat(kUnknownArguments, ": --", option))) return "";
+  return absl::StrCat("the script does not know --", option,
+                      ", which each worker gets: by deepspeed's line, unless that has --no_local_rank, or by "
+                      "--pass-local-rank");
 }
 
 std::string MissingModuleHint(const v1::Failure& failure, const std::string& last_lines,

@@ -221,6 +221,7 @@ void RoundFailures::OnLastOutput(const std::string& lines) {
   if (!lines.empty()) cause_->set_last_output(CutUtf8(lines, kMaxErrorText));
   if (cause_->hint().starts_with(kUsageHint) && !MayMeanLocalRank(lines)) cause_->clear_hint();
   if (cause_->hint().empty()) cause_->set_hint(MissingModuleHint(*cause_, lines, node_.python));
+  if (cause_->hint().empty()) cause_->set_hint(UnknownOptionHint(*cause_, lines, node_.local_rank_option));
   const auto unseen = without_input_.find(cause_->local_rank());
   if (unseen == without_input_.end() || !cause_->hint().empty()) return;
   cause_->set_hint(KeyboardHint(*cause_, lines, unseen->second));

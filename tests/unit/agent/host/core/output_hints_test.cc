@@ -54,6 +54,15 @@ TEST(KeyboardHintTest, OutputThatNobodySawMayBeADebuggers) {
   EXPECT_EQ(KeyboardHint(unstarted, "", true), "");
 }
 
+TEST(UnknownOptionHintTest, NamesTheOptionThatEachWorkerGets) {
+  constexpr char kRejected[] = "usage: t.py [-h]\nt.py: error: unrecognized arguments: --local_rank=0";
+  EXPECT_THAT(UnknownOptionHint(Exited(2), kRejected, "local_rank"),
+              StartsWith("the script does not know --local_rank, which each worker gets: by deepspeed's line"));
+  EXPECT_EQ(UnknownOptionHint(Exited(2), kRejected, ""), "");
+  EXPECT_EQ(UnknownOptionHint(Exited(2), kRejected, "rank"), "") << "another one is unknown";
+  EXPECT_EQ(UnknownOptionHint(Exited(1), kRejected, "local_rank"), "");
+}
+
 TEST(MissingModuleHintTest, IsForPythonsOwnExceptionAlone) {
   constexpr char kMissing[] = "ModuleNotFoundError: No module named 'torch'";
   EXPECT_THAT(MissingModuleHint(Exited(1), kMissing, "/p"), StartsWith("the workers' Python is /p;"));

@@ -398,6 +398,18 @@ TEST_F(RoundFailuresTest, AUsageErrorGetsAHint) {
   EXPECT_THAT(failures_.cause()->hint(), testing::HasSubstr("add --pass-local-rank"));
 }
 
+class RoundFailuresUnderDeepSpeedTest : public RoundFailuresTest {
+ protected:
+  RoundFailuresUnderDeepSpeedTest() : RoundFailuresTest("local_rank") {}
+};
+
+TEST_F(RoundFailuresUnderDeepSpeedTest, AScriptThatDoesNotKnowTheOptionOfTheLineIsToldOfIt) {
+  EXPECT_TRUE(End(0, absl::Seconds(1), Code(2)));
+  failures_.AddHint();
+  failures_.OnLastOutput("x.py: error: unrecognized arguments: --local_rank=0");
+  EXPECT_THAT(failures_.cause()->hint(), testing::HasSubstr("does not know --local_rank"));
+}
+
 TEST_F(RoundFailuresTest, ArgparsesOwnWordsReplaceTheGuess) {
   EXPECT_TRUE(End(0, absl::Seconds(1), Code(2)));
   stopping_since_ = kStart;
