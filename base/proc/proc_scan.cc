@@ -20,6 +20,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "base/core/status_macros.h"
 #include "base/io/owned_fd.h"
 
@@ -255,16 +256,19 @@ std::string LookAtEachProcess(const std::function<void(pid_t, std::string* uncle
   return unclear;
 }
 
-absl::StatusOr<std::vector<ProcessInfo>> Children() {
+absl::StatusOr<std::vector<ProcessInfo>> Children(std::optional<pid_t> session) {
   std::vector<ProcessInfo> children;
   const pid_t self = getpid();
+  const auto is_meant = [session](pid_t pid) { return !session || getsid(pid) == *session; };
   if (!HasChildrenFiles()) {
     RETURN_IF_ERROR(ForEachProcess([&](pid_t pid) {
+      if (!is_meant(pid)) return;
       if (const auto info = ReadProcess(pid); info && info->parent == self) children.push_back(*info);
     }));
     return children;
   }
   const auto add = [&](pid_t pid) {
+    if (!is_meant(pid)) return;
     // A child exists until we reap it, even if it cannot be read.
     ProcessInfo unreadable;
     unreadable.pid = pid;
@@ -328,8 +332,17 @@ absl::Status SignalProcess(pid_t pid, uint64_t start, int signal) {
 absl::StatusOr<std::string> CommandLine(pid_t pid) { return ReadFile(ProcPath(pid, "cmdline")); }
 
 std::string ProgramOf(pid_t pid) {
-  const std::string file = LinkOf(pid, "exe");
-  return file.substr(file.rfind('/') + 1);
+  const std::string path = LinkOf(pid, "exe");
+  const std::string_view file = std::string_view(path).substr(path.rfind('/') + 1);
+  return std::string(AsStd(absl::StripSuffix(AsAbsl(file), " (deleted)")));
+}
+
+bool HasDescriptor(pid_t pid, const std::function<bool(const std::string& target)>& is_such) {
+  bool found = is_such(LinkOf(pid, "fd/0"));  // 0 is no number of a process
+  (void)ForEachNumberedEntry(ProcPath(pid, "fd").c_str(), [&](pid_t descriptor) {
+    found = found || is_such(LinkOf(pid, "fd/" + std::to_string(descriptor)));
+  });
+  return found;
 }
 
 std::string StandardInputOf(pid_t pid) { return LinkOf(pid, "fd/0"); }

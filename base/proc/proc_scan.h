@@ -72,9 +72,9 @@ bool ProcHidesProcesses(std::string_view mounts);  // the text of /proc/mounts; 
 // has mostly ended by then. Returns what is still unclear; empty: every process was seen.
 std::string LookAtEachProcess(const std::function<void(pid_t, std::string* unclear)>& look);
 
-// Children of all threads of this process, including zombies. A child that could not be read has only its pid and
-// parent.
-absl::StatusOr<std::vector<ProcessInfo>> Children();
+// Children of all threads of this process, including zombies; session: those of it alone. A child that could not
+// be read has only its pid and parent.
+absl::StatusOr<std::vector<ProcessInfo>> Children(std::optional<pid_t> session = std::nullopt);
 
 // The value of a variable in the environment with which a process was started. NotFound: no such variable or
 // process; ResourceExhausted: it could not be read now; Unavailable: the process is in an exec and has none yet;
@@ -90,8 +90,13 @@ absl::Status SignalProcess(pid_t pid, uint64_t start, int signal);
 // memory for this: see EnvironReader.
 absl::StatusOr<std::string> CommandLine(pid_t pid);
 
-// The name of the file that the process executes; empty: we may not see that.
+// The name of the file that the process executes, even if the file was removed or replaced since; empty: we may
+// not see that.
 std::string ProgramOf(pid_t pid);
+
+// Whether one of the process's descriptors leads to such a target: a path, or "socket:[INODE]". False also if we
+// may not see them.
+bool HasDescriptor(pid_t pid, const std::function<bool(const std::string& target)>& is_such);
 
 // What the process's descriptor 0 leads to: a path, or "pipe:[INODE]"; empty: it has none, or we may not see it.
 std::string StandardInputOf(pid_t pid);

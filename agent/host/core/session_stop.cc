@@ -99,7 +99,7 @@ std::vector<int64_t> TopmostHandlers(int64_t leader, const std::vector<SessionMe
 bool IsShell(std::string_view program) {
   static const std::set<std::string_view> kShells = {"ash",   "bash", "busybox", "csh", "dash", "fish", "ksh",
                                                      "ksh93", "mksh", "rbash",   "sh",  "tcsh", "zsh",  "zsh5"};
-  return kShells.count(program.substr(0, program.find(' '))) > 0;  // "bash (deleted)" after an upgrade
+  return kShells.count(program) > 0;
 }
 
 }  // namespace muster::host

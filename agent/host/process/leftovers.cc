@@ -24,8 +24,8 @@ bool IsHelper(const absl::StatusOr<std::string>& command_line) {
 
 // A shell's copy without children may have been forked a moment ago: see kForksSettle. To be read before its
 // standard input is, which it may open in between.
-bool MayBeUnsettled(const ProcessInfo& process) {
-  return process.forked && !FirstChild(process.pid) && IsShell(ProgramOf(process.pid));
+bool MayBeUnsettled(const ProcessInfo& process, bool is_shell) {
+  return is_shell && process.forked && !FirstChild(process.pid);
 }
 
 struct Candidates {
@@ -39,7 +39,7 @@ bool IsCandidate(pid_t pid, pid_t leader, ProcessInfo* process, bool* settled) {
   const auto info = ReadProcess(pid);
   if (!info || info->session != leader || info->ended() || info->exiting) return false;
   *process = *info;
-  const bool unsettled = is_shell && info->forked && !FirstChild(pid);
+  const bool unsettled = MayBeUnsettled(*info, is_shell);
   // A process that has just ended has no standard input.
   if (ReadsFromPipe(pid) || HasEndedSince(*info)) return false;
   if (unsettled) *settled = false;
@@ -89,10 +89,11 @@ bool ReadsFromPipe(pid_t pid) {
 
 std::vector<ProcessInfo> KillAllButReaders(pid_t leader, bool settled) {
   std::vector<ProcessInfo> left;
-  for (const ProcessInfo& child : Children().value_or(std::vector<ProcessInfo>())) {
-    if (child.session != leader || child.pid == leader || child.ended()) continue;
+  for (const ProcessInfo& child : Children(leader).value_or(std::vector<ProcessInfo>())) {
+    if (child.pid == leader || child.ended()) continue;
     const bool has_children = FirstChild(child.pid).has_value();
-    if ((!settled && MayBeUnsettled(child)) || ReadsFromPipe(child.pid)) {
+    const bool unsettled = !settled && MayBeUnsettled(child, IsShell(ProgramOf(child.pid)));
+    if (unsettled || ReadsFromPipe(child.pid)) {
       left.push_back(child);
     } else {
       (void)SignalProcess(child.pid, child.start, SIGKILL);

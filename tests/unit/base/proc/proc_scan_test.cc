@@ -8,10 +8,13 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <filesystem>
 #include <functional>
+#include <thread>
 
 #include "absl/time/clock.h"
 #include "base/core/check.h"
+#include "tests/unit/test_folder.h"
 
 namespace muster {
 namespace {
@@ -91,6 +94,17 @@ TEST(SchedulerTimesTest, OfTwoThatSpinOnOneProcessorEachRunsAndWaits) {
     }));
   }
   EXPECT_EQ(ReadSchedulerTimes(0).waited, absl::ZeroDuration());
+}
+
+// As after an upgrade.
+TEST(ProgramOfTest, AProgramWhoseFileIsGoneKeepsItsName) {
+  const TestFolder folder;
+  const std::string path = folder / "held";
+  std::filesystem::copy_file("/bin/sleep", path);
+  const Child child([&path] { execl(path.c_str(), "sleep", "60", nullptr); });
+  while (ProgramOf(child.pid()) != "held") std::this_thread::yield();
+  std::filesystem::remove(path);
+  EXPECT_EQ(ProgramOf(child.pid()), "held");
 }
 
 }  // namespace
