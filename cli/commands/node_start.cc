@@ -76,13 +76,9 @@ absl::StatusOr<host::HostEnd> RunWithLog(RunPlan plan, Severity level) {
 std::string IgnoredOptions(const CommandLine& line) {
   std::vector<std::string> names;
   for (const auto& [name, value] : line.given) {
-    if (IsCoordinatorsOption(name)) names.push_back("--" + name);
+    if (HasFlag(name, kDecides)) names.push_back("--" + name);
   }
   return absl::StrJoin(names, ", ");
-}
-
-bool IsOfHangs(std::string_view option) {
-  return option == "hang-timeout" || option == "start-timeout" || option == "on-hang";
 }
 
 // Adds what identifies the workers' Python and the script. If a file system does not answer in time, its fact is
@@ -111,11 +107,8 @@ void TakeFacts(const Environment& environment, const machine::MachineProbe& prob
   if (const auto& debug = plan->settings.workers.debug)
     facts["the rank of --debug"] = machine::FactValue(debug->text);
   for (const SettingLine& setting : plan->shown.lines) {
-    const bool of_the_job = IsRestartPolicyOption(setting.name) || setting.name == "lease";
-    // With --coordinator the nodes' values are ignored, but each node looks for signs of life itself.
-    const bool counts = plan->host.config.coordinator_alone() ? setting.name == "hang-timeout"
-                                                              : of_the_job || IsOfHangs(setting.name);
-    if (!counts) continue;
+    const bool is_ignored = plan->host.config.coordinator_alone() && HasFlag(setting.name, kDecides);
+    if (is_ignored || !HasFlag(setting.name, kCompared)) continue;
     facts["--" + setting.name] = machine::FactValue(setting.value);
   }
   plan->host.config.mutable_facts()->insert(facts.begin(), facts.end());

@@ -241,7 +241,7 @@ std::string EnvTable(const EnvReport& report) {
   Row("accelerators", absl::StrCat(report.accelerators.count), report.accelerators.reason, &out);
   absl::StrAppend(&out, "\n");
   for (const SettingLine& line : plan.shown.lines) {
-    if (plan.host.config.coordinator_alone() && IsCoordinatorsOption(line.name)) {
+    if (plan.host.config.coordinator_alone() && HasFlag(line.name, kDecides)) {
       Row(line.name, "set on the coordinator", "muster coordinator", &out);
     } else {
       Row(line.name, line.value.empty() ? "-" : OneLine(MaskValue(line.name, line.value)), line.origin, &out);

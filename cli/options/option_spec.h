@@ -34,6 +34,9 @@ enum : unsigned {
   kMayBeEmpty = 4,    // an empty value counts as not given, as for torchrun: --rdzv-conf "$CONF"
   kNoVariable = 8,    // torchrun reads no PET_ variable for it
   kKeepsBlanks = 16,  // blanks around the value are part of it
+  kDecides = 32,      // the coordinator alone acts by it: with --coordinator a node's value is ignored
+  kCompared = 64,     // nodes report their values, and the coordinator names those that differ
+  kPolicy = kJob | kDecides | kCompared,
 };
 
 struct OptionSpec {

@@ -157,18 +157,18 @@ const std::vector<OptionSpec>& RunOptions() {
        Into(&WorkerSettings::preload, ParseModuleNames, "off")},
       {"role", "NAME", kWorkers, kPet | kMayBeEmpty, "Role name of this node's workers (ROLE_NAME).",
        Into(&WorkerSettings::role, ParseRole, "default")},
-      {"max-restarts", "N", kRestarts, kPet | kJob,
+      {"max-restarts", "N", kRestarts, kPet | kPolicy,
        "Maximum number of group restarts after worker failures, in the whole job. Default: 0; on a platform 3.",
        Into(&RestartSettings::max_restarts, Integer(kRestartCounts))},
-      {"restart-window", "TIME", kRestarts, kJob,
+      {"restart-window", "TIME", kRestarts, kPolicy,
        "Period within which failures count toward --max-restarts, which then is at most @MAX_AGES@. Default: the "
        "whole job.",
        Into(&RestartSettings::restart_window, Time(kWindows))},
-      {"restart-delay", "TIME", kRestarts, kJob,
+      {"restart-delay", "TIME", kRestarts, kPolicy,
        "Delay before a restart after the second failure in a row within a minute of the start; each further one "
        "doubles it, up to 1m. A random part, at most half, is subtracted. The first such failure has no delay.",
        IntoConfig(&v1::NodeConfig::set_restart_delay_ms, Time(), "1s")},
-      {"max-node-losses", "N[/TIME]", kRestarts, kJob,
+      {"max-node-losses", "N[/TIME]", kRestarts, kPolicy,
        "Maximum number of group restarts after node losses within TIME, or within 1h if only N is given.",
        IntoConfig(SetLossBudget,
                   Limited(ParseLossBudget, absl::StrCat(LimitsFor("N", kRestartCounts), " TIME: at least ",
@@ -178,15 +178,15 @@ const std::vector<OptionSpec>& RunOptions() {
        "File that the training touches at each checkpoint; after three restarts without a touch the job ends with "
        "exit code 93. Give it on every node, or on one that sees the file. Default: none.",
        Into(&RestartSettings::progress_file, Text)},
-      {"max-membership-changes", "N", kRestarts, kJob,
+      {"max-membership-changes", "N", kRestarts, kPolicy,
        "Maximum number of consecutive restarts because nodes joined or left, without progress: a touch of the "
        "progress file, or else a round of 5 minutes. Beyond it the job ends with exit code 93. 0: no limit.",
        IntoConfig(&v1::NodeConfig::set_max_membership_changes, Integer(kRestartCounts), "20")},
-      {"exclude-after", "N", kRestarts, kJob,
+      {"exclude-after", "N", kRestarts, kPolicy,
        "Number of consecutive failures after which a node is excluded: its workers were the first to fail N times "
        "in a row, and the other nodes or spares suffice. 0: never.",
        IntoConfig(&v1::NodeConfig::set_exclude_after, Integer(kRestartCounts), "0")},
-      {"exclude-for", "TIME", kRestarts, kJob, "Duration of an exclusion by --exclude-after.",
+      {"exclude-for", "TIME", kRestarts, kPolicy, "Duration of an exclusion by --exclude-after.",
        IntoConfig(&v1::NodeConfig::set_exclude_for_ms, Time(kWindows), "1h")},
       {"preflight", "CMD", kRestarts, kOwn,
        "Shell command that each node runs before it joins, and again before each further round. A node on which "
@@ -200,14 +200,14 @@ const std::vector<OptionSpec>& RunOptions() {
        "Time limit for ended workers to disappear from nvidia-smi's list, which a node with NVIDIA GPUs checks "
        "before a further round; exceeding it counts as a failed preflight. 0: no check. Default: 30s.",
        Into(&RestartSettings::gpu_release_timeout, Time())},
-      {"join-settle", "TIME", kRestarts, kJob,
+      {"join-settle", "TIME", kRestarts, kPolicy,
        "Delay from a new node's arrival to the restart that includes it, so that several nodes cost one restart.",
        IntoConfig(&v1::NodeConfig::set_join_settle_ms, Time(), "5s")},
-      {"scale-up", "immediate|on-restart|never", kRestarts, kJob,
+      {"scale-up", "immediate|on-restart|never", kRestarts, kPolicy,
        "Policy for new nodes: a restart of their own, inclusion in the next restart, or only as replacements of "
        "lost nodes.",
        IntoConfig(&v1::NodeConfig::set_scale_up, ParseScaleUp, "immediate")},
-      {"node-unit", "K", kRestarts, kJob,
+      {"node-unit", "K", kRestarts, kPolicy,
        "Unit of the group's size: each round has a multiple of K nodes. MIN and MAX must be multiples of K.",
        Into(&RestartSettings::node_unit, Integer(kNodeCounts), "1")},
       {"join-timeout", "TIME", kTimes, kJob,
@@ -215,15 +215,15 @@ const std::vector<OptionSpec>& RunOptions() {
        "which it is at least the lease. The primary waits at least for the lease and its margin (1s and 1%), "
        "since a node that it cannot reach may still run an earlier round. Default: @JOIN_TIMEOUTS@.",
        Into(&TimeSettings::join_timeout, Time(kJoinTimeouts))},
-      {"last-call-timeout", "TIME", kTimes, kJob,
+      {"last-call-timeout", "TIME", kTimes, kJob | kDecides,
        "Time to wait for more nodes once MIN are ready, with MIN:MAX. Default: 30s; on a platform 5s.",
        Into(&TimeSettings::last_call_timeout, Time())},
-      {"rejoin-timeout", "TIME", kTimes, kJob,
+      {"rejoin-timeout", "TIME", kTimes, kJob | kDecides,
        "Time limit for each gathering of nodes after the first round, such as the wait for the replacement of a "
        "lost node. Then the round starts if MIN nodes are ready, else the job ends with exit code 69. Default: "
        "30m; on @NO_REPLACEMENT@, which replaces none, 5m.",
        Into(&TimeSettings::rejoin_timeout, Time())},
-      {"hang-timeout", "TIME|auto|off", kTimes, kJob,
+      {"hang-timeout", "TIME|auto|off", kTimes, kJob | kCompared,
        "Silence of all workers after which the job hangs: muster shows where each rank stands, and ends the one "
        "that is most likely the reason. A sign of life is output, a touch of the progress file or of the worker's "
        "MUSTER_HEARTBEAT_FILE, or a checkpoint being written. Until signs have come for about that time, "
@@ -231,18 +231,18 @@ const std::vector<OptionSpec>& RunOptions() {
        "nodes "
        "and on a separate coordinator.",
        IntoConfig(SetHangTimeout, Limited(ParseHangTimeout, FromTo(kHangTimeouts)), "off")},
-      {"start-timeout", "TIME", kTimes, kJob,
+      {"start-timeout", "TIME", kTimes, kPolicy,
        "With --hang-timeout: silence of all workers that is a hang before signs of life have come for about that "
        "time, as imports, compilation and a first step may be silent for long. Default: 30m, or --hang-timeout if "
        "that is longer.",
        IntoConfig(&v1::NodeConfig::set_start_timeout_ms, Time(kHangTimeouts), {})},
-      {"on-hang", "restart|stop|report", kTimes, kJob,
+      {"on-hang", "restart|stop|report", kTimes, kPolicy,
        "What follows a hang: a restart within --max-restarts, the end of the job, or nothing but the report.",
        IntoConfig(&v1::NodeConfig::set_on_hang, ParseOnHang, "restart")},
       {"coordinator-timeout", "TIME", kTimes, kOwn,
        "Time limit for reaching a primary or coordinator that was lost. Default: 15m; on @NO_REPLACEMENT@ 5m.",
        Into(&TimeSettings::coordinator_timeout, Time())},
-      {"lease", "TIME", kTimes, kJob,
+      {"lease", "TIME", kTimes, kPolicy,
        "Time within which a node that is cut off has ended its workers. Default: 10s; longer for more than 2333 "
        "nodes (20s for 5000), so that all of them can reach a restarted coordinator in time.",
        Into(&TimeSettings::lease, Time(kLeases))},
@@ -437,14 +437,9 @@ const std::vector<OptionSpec>& CoordinatorCommandOptions() {
   return *table;
 }
 
-bool IsRestartPolicyOption(std::string_view name) {
-  const OptionSpec* const spec = FindOption(CoordinatorCommandOptions(), name);
-  return spec != nullptr && spec->group == Group::kRestarts;
-}
-
-bool IsCoordinatorsOption(std::string_view name) {
-  return IsRestartPolicyOption(name) || name == "lease" || name == "last-call-timeout" ||
-         name == "rejoin-timeout" || name == "start-timeout" || name == "on-hang";
+bool HasFlag(std::string_view option, unsigned flag) {
+  const OptionSpec* const spec = FindOption(RunOptions(), option);
+  return spec != nullptr && spec->has(flag);
 }
 
 }  // namespace muster::cli

@@ -10,13 +10,7 @@ namespace muster::cli {
 
 const std::vector<OptionSpec>& RunOptions();
 
-// Whether the option is part of the restart policy, which a separate `muster coordinator` takes from its own
-// command line; nodes ignore theirs then.
-bool IsRestartPolicyOption(std::string_view name);
-
-// Whether a node ignores its own value if it uses a separate coordinator: the restart policy, the lease, and the
-// limits of gathering but --join-timeout, which also limits how long the node looks for the coordinator.
-bool IsCoordinatorsOption(std::string_view name);
+bool HasFlag(std::string_view option, unsigned flag);  // false if `muster run` has no such option
 
 // A subcommand's own options and RunOptions(), in this order. For the table of a subcommand, which is never freed.
 const std::vector<OptionSpec>* WithRunOptions(const std::vector<OptionSpec>& own);

@@ -108,14 +108,13 @@ TEST(OptionTable, TheCoordinatorHasTheOptionsOfTheJob) {
   for (const OptionSpec& spec : RunOptions()) {
     EXPECT_EQ(FindOption(CoordinatorCommandOptions(), spec.name) != nullptr, spec.has(kJob)) << spec.name;
   }
-  EXPECT_TRUE(IsRestartPolicyOption("exclude-after"));
-  EXPECT_FALSE(IsRestartPolicyOption("preflight"));
-  EXPECT_FALSE(IsRestartPolicyOption("lease"));
   for (const char* name :
        {"exclude-after", "lease", "last-call-timeout", "rejoin-timeout", "start-timeout", "on-hang"}) {
-    EXPECT_TRUE(IsCoordinatorsOption(name)) << name;
+    EXPECT_TRUE(HasFlag(name, kDecides)) << name;
   }
-  EXPECT_FALSE(IsCoordinatorsOption("join-timeout")) << "it also limits how long a node looks for the coordinator";
+  EXPECT_FALSE(HasFlag("join-timeout", kDecides)) << "it also limits how long a node looks for the coordinator";
+  EXPECT_FALSE(HasFlag("hang-timeout", kDecides)) << "each node looks for signs of life itself";
+  EXPECT_FALSE(HasFlag("listen", kDecides)) << "no option of muster run";
 }
 
 // It belongs to no platform: its own command line alone decides.
