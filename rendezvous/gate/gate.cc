@@ -41,6 +41,12 @@ std::string SourceOf(const SocketAddress& address, const std::string& ip) {
   return absl::StrCat(IpOf(network), "/64");
 }
 
+GateLimits LimitsOf(const GateOptions& options) {
+  GateLimits limits = LimitsFor(DescriptorLimit());
+  limits.nodes_are_named = options.credentials != nullptr;
+  return limits;
+}
+
 }  // namespace
 
 size_t DescriptorLimit() {
@@ -61,7 +67,7 @@ Gate::Gate(std::vector<OwnedFd> listeners, GateOptions options, Events events)
     : options_(std::move(options)),
       events_(std::move(events)),
       listeners_(std::move(listeners)),
-      core_(LimitsFor(DescriptorLimit())),
+      core_(LimitsOf(options_)),
       driver_(&core_, {.clock = &EventLoop::Now,
                        .carry_out = ByType<GateEffect>([this](const auto& effect) { Do(effect); }),
                        .log = events_.log}) {}

@@ -268,11 +268,11 @@ void GateCore::NoteFlood(BootTime now, GateEffects* out) {
   if (now - flood_logged_at_ < kFloodLoggedAgain) return;
   flood_logged_at_ = now;
   Say(Severity::kWarning,
-      absl::StrCat("more connections reach this port than it lets in (most are from ",
-                   connections_.at(FirstToGo()).source,
-                   "), so nodes that join may wait: restrict who can reach it; with a token (--token-file) this "
-                   "job's nodes are let in first; logged again after ",
-                   absl::FormatDuration(kFloodLoggedAgain)),
+      absl::StrCat(
+          "more connections reach this port than it lets in (most are from ", connections_.at(FirstToGo()).source,
+          "), so nodes that join may wait: restrict who can reach it",
+          limits_.nodes_are_named ? "" : "; with a token (--token-file) this job's nodes are let in first",
+          "; logged again after ", absl::FormatDuration(kFloodLoggedAgain)),
       out);
 }
 

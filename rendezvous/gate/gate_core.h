@@ -33,7 +33,8 @@ struct GateLimits {
   // While there are so many guests nobody is let in; who is in its handshake then may still become one.
   size_t guests = 512;
   size_t guests_of_source = 256;
-  size_t waiting = 4'096;  // beyond it, the source with the most loses its oldest
+  size_t waiting = 4'096;        // beyond it, the source with the most loses its oldest
+  bool nodes_are_named = false;  // the job has credentials, so its nodes are let in before others
 };
 // For a process that may open this many descriptors: strangers must leave some to agents.
 GateLimits LimitsFor(size_t descriptors);

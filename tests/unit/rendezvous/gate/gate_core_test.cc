@@ -161,6 +161,25 @@ TEST_F(GateCoreTest, AFloodIsOneLineAnHour) {
   EXPECT_EQ(logged_.size(), 2u);
 }
 
+TEST_F(GateCoreTest, AFloodAdvisesATokenOnlyToAJobWithoutOne) {
+  for (const bool named : {false, true}) {
+    GateLimits limits = limits_;
+    limits.nodes_are_named = named;
+    GateCore core(limits);
+    GateEffects effects;
+    for (ConnectionId id = 1; id <= limits.visitors_of_source + limits.waiting + 10; ++id) {
+      core.OnAccepted(now_, id, "b", &effects);
+      core.OnSpoke(now_, id, false, &effects);
+    }
+    std::string said;
+    for (const GateEffect& effect : effects) {
+      if (const auto* note = std::get_if<Note>(&effect)) said += note->text;
+    }
+    EXPECT_NE(said.find("restrict who can reach it"), std::string::npos);
+    EXPECT_EQ(said.find("--token-file") == std::string::npos, named) << said;
+  }
+}
+
 TEST_F(GateCoreTest, OneAddressDoesNotKeepOthersOut) {
   ArriveMany("stranger", 2'000);
   const ConnectionId agent = Arrive("agent");
