@@ -285,6 +285,10 @@ class Checker {
       return Add(Kind::kWrong, "python", absl::StrCat(shown, " is no Python that runs"),
                  "correct --python or PATH");
     }
+    if (absl::IsDeadlineExceeded(torch.status())) {
+      return Add(Kind::kWrong, "python", absl::StrCat(shown, " does not answer"),
+                 "try it by hand: a file system that it reads may hang");
+    }
     Add(Kind::kGood, "python", torch.ok() ? absl::StrCat(shown, ", torch ", OneLine(*torch)) : shown);
   }
 

@@ -11,7 +11,6 @@
 #include <filesystem>
 #include <system_error>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -234,7 +233,7 @@ absl::StatusOr<std::string> TorchVersion(const std::string& python) {
   if (said.size() < 2) return absl::InvalidArgumentError("no Python");
   if (result->exit_code == kNoPackage) return absl::NotFoundError("torch");
   if (result->exit_code != 0) return absl::UnknownError("its version cannot be read");
-  return std::string(absl::StripAsciiWhitespace(said[1]));
+  return said[1].substr(0, said[1].find('\n'));  // what follows is printed at its exit
 }
 
 }  // namespace

@@ -359,7 +359,8 @@ TEST(EnvCheck, ThePythonWithoutTorchIsNoted) {
   EXPECT_EQ(Named(node, "python").kind, Kind::kNote);
   EXPECT_EQ(Named(node, "python").text, "/p/python, no torch there");
   node.probe.torch_version = [](const std::string&) { return absl::DeadlineExceededError("slow"); };
-  EXPECT_EQ(Named(node, "python").kind, Kind::kGood) << "nothing is known";
+  EXPECT_EQ(Named(node, "python").kind, Kind::kWrong);
+  EXPECT_EQ(Named(node, "python").text, "/p/python does not answer");
   node.probe.torch_version = [](const std::string&) { return absl::InvalidArgumentError("no Python"); };
   EXPECT_EQ(Named(node, "python").kind, Kind::kWrong);
 }
