@@ -146,9 +146,13 @@ def main():
                  f"which came up to {BEAT_MS / 1e3:.1f} s before")
 
         def lost(network):
-            with Bench(worker, network=network, nnodes=f"{NODES - 1}:{NODES}", settle="0s") as group:
-                show("a node cut off", group.times(times, "node", "cut off", 1, NODES - 1), limit)
-                show("a node killed whole", group.times(times, "node", "killed", 1, NODES - 1), limit)
+            for what, how in (("a node cut off", "cut off"), ("a node killed whole", "killed")):
+                samples = []
+                while len(samples) < times:
+                    with Bench(worker, network=network, nnodes=f"{NODES - 1}:{NODES}", settle="0s") as group:
+                        for place in range(1, NODES):  # each once: who is lost again and again is held back
+                            samples += group.times(1, "node", how, place, NODES - 1)
+                show(what, samples[:times], limit)
         with_network(NODES, lost)
 
 
