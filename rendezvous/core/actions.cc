@@ -82,6 +82,7 @@ void MakeRound(const Glance& glance, const Acting& acting, Effects* out) {
   const std::vector<Candidate> members = AssignSeats(glance.candidates(), RoundSize(glance.job, glance.ready()));
   acting.announcements->OnMembers(glance.job, members, out);
   BeginRound(glance.now, members, acting.job, out);
+  acting.job->history.OnStart(glance.now);
 }
 
 void ContinueRound(const Glance& glance, const Acting& acting, Effects* out) {
@@ -116,6 +117,11 @@ void GatherAgain(const Glance& glance, const Acting& acting, Effects* out) {
     Say(Severity::kInfo, absl::StrCat("round ", job->greatest.number(), " ended; root cause: ", round.what), out,
         {.event = events::kRoundEnded, .round = NumberOfRound(*job)});
   }
+  job->history.OnEnd({.number = job->greatest.number(),
+                      .end = round.result.end,
+                      .cause = round.what,
+                      .trouble = job->greatest.since + round.result.lasted,
+                      .ran = round.result.lasted});
   acting.announcements->OnExcluded(*job, out);
   const bool pauses = round.result.end == EndCause::kWorkerFailure;
   job->gathering.BeginAfterDrain(glance.now, pauses

@@ -20,6 +20,7 @@
 #include "rendezvous/core/own_pauses.h"
 #include "rendezvous/core/refusals.h"
 #include "rendezvous/core/root_cause.h"
+#include "rendezvous/core/round_history.h"
 #include "rendezvous/core/state.h"
 #include "rendezvous/core/succession.h"
 
@@ -43,6 +44,7 @@ struct Job {
   Hang hang;
   Refusals refusals;
   OwnPauses pauses;
+  RoundHistory history;
 
   std::optional<v1::Verdict> verdict;
   BootTime concluded_at = absl::InfiniteFuture();  // when this coordinator reached or learned the verdict

@@ -212,6 +212,7 @@ class Cluster {
     return found;
   }
   const Coordinator& core() const { return coordinator_; }
+  BootTime now() const { return now_; }
 
  private:
   template <typename Event>

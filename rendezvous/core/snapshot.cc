@@ -1,0 +1,213 @@
+#include "rendezvous/core/snapshot.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/text/text.h"
+#include "base/wire/ids.h"
+#include "base/wire/ranges.h"
+#include "rendezvous/core/directives.h"
+#include "rendezvous/core/explain.h"
+#include "rendezvous/core/job.h"
+
+namespace muster::rendezvous {
+namespace {
+
+constexpr size_t kMaxCauseShown = 300;  // bytes
+
+v1::JobView::State StateOf(const Job& job) {
+  switch (job.state) {
+    case State::kRecovering:
+      return v1::JobView::STATE_RECOVERING;
+    case State::kGathering:
+      return v1::JobView::STATE_GATHERING;
+    case State::kRunning:
+      return v1::JobView::STATE_RUNNING;
+    case State::kDraining:
+      return v1::JobView::STATE_DRAINING;
+    case State::kVerdict:
+    case State::kReleasing:
+      return v1::JobView::STATE_ENDING;
+  }
+  return v1::JobView::STATE_UNKNOWN;
+}
+
+std::string ReasonOf(const Job& job) {
+  if (job.verdict) return job.verdict->reason();
+  if (job.state == State::kDraining) return job.greatest.drain.cause;
+  return job.state == State::kRunning ? "" : WhyWaiting(job);
+}
+
+v1::NodeView::Part PartOf(BootTime now, const Job& job, const Host& host) {
+  if (!host.IsTrainer()) return v1::NodeView::PART_OBSERVER;
+  if (host.part.in_round) return v1::NodeView::PART_MEMBER;
+  if (!job.hosts.HoldsPlace(host)) return v1::NodeView::PART_STANDBY;
+  if (job.IsExcluded(host.status.host_id(), now) || job.IsHeldBack(host, now)) return v1::NodeView::PART_SET_ASIDE;
+  if (!job.IsReady(host)) return v1::NodeView::PART_ARRIVING;
+  return job.state == State::kRunning ? v1::NodeView::PART_SPARE : v1::NodeView::PART_READY;
+}
+
+std::string TroubleOf(const Job& job, const Host& host) {
+  const v1::AgentStatus& status = host.status;
+  if (host.IsGone()) return HowEnded(host);
+  if (host.IsUnusable()) return WhyUnusable(status);
+  if (host.IsLeaving()) return host.WhyItLeft();
+  if (status.has_cannot_start()) return WhyItCannotStart(job, status);
+  return status.preparing();
+}
+
+absl::Duration SetAsideFor(BootTime now, const Job& job, const Host& host) {
+  BootTime until = job.crash_loops.HeldBackUntil(NodeFor(host, job.gathering.first_round));
+  const auto excluded = job.counts.excluded.find(host.status.host_id());
+  if (excluded != job.counts.excluded.end()) until = std::max(until, excluded->second);
+  return std::max(absl::ZeroDuration(), until - now);
+}
+
+v1::NodeView ViewOf(BootTime now, const Job& job, const Host& host) {
+  const v1::AgentStatus& status = host.status;
+  v1::NodeView node;
+  node.set_host_id(Foreign(status.host_id()));
+  node.set_hostname(Foreign(status.hostname()));
+  node.set_version(Foreign(status.version()));
+  node.set_part(PartOf(now, job, host));
+  node.set_phase(status.phase());
+  node.set_workers(status.slots());
+  node.set_live_workers(status.live_workers());
+  if (status.has_place()) node.set_place(status.place());
+  if (host.part.in_round) {
+    node.set_node_rank(host.part.round.node_rank());
+    node.set_first_rank(host.part.round.first_rank());
+  }
+  node.set_connected(host.IsAttached());
+  node.set_heard_ms(WireMilliseconds(now - host.last_status_at));
+  node.set_trouble(Foreign(TroubleOf(job, host)));
+  if (status.has_quiet_ms()) node.set_quiet_ms(status.quiet_ms());
+  if (node.part() == v1::NodeView::PART_SET_ASIDE)
+    node.set_set_aside_ms(WireMilliseconds(SetAsideFor(now, job, host)));
+  return node;
+}
+
+void AddNodes(BootTime now, const Job& job, v1::JobView* view) {
+  for (const auto& [id, host] : job.hosts) *view->add_nodes() = ViewOf(now, job, host);
+  std::sort(view->mutable_nodes()->begin(), view->mutable_nodes()->end(), [](const auto& a, const auto& b) {
+    const auto key = [](const v1::NodeView& node) {
+      return std::tuple(!node.has_node_rank(), node.node_rank(), node.hostname(), node.host_id());
+    };
+    return key(a) < key(b);
+  });
+}
+
+void SetRound(BootTime now, const Job& job, v1::JobView* view) {
+  if (!job.greatest.IsKnown()) return;
+  const v1::Round& known = job.greatest.round;
+  v1::RoundView* round = view->mutable_round();
+  round->set_number(job.greatest.number());
+  round->set_node_count(known.node_count());
+  round->set_world_size(known.world_size());
+  round->set_restart_count(known.restart_count());
+  round->set_age_ms(WireMilliseconds(now - job.greatest.since));
+  round->set_master(Foreign(ToString(known.master())));
+}
+
+void SetBudgets(const Job& job, v1::Budgets* left) {
+  const CoordinatorOptions& options = job.options;
+  const RestartLedger& counts = job.greatest.counts;
+  left->set_max_restarts(options.max_restarts);
+  left->set_restarts(std::max(0, options.max_restarts - counts.FailuresInWindow(options)));
+  left->set_max_node_losses(options.max_node_losses);
+  left->set_node_losses(std::max(0, options.max_node_losses - static_cast<int>(counts.losses.size())));
+}
+
+v1::EndedRound::Kind KindOf(EndCause end) {
+  switch (end) {
+    case EndCause::kMembership:
+      return v1::EndedRound::KIND_MEMBERSHIP;
+    case EndCause::kWorkerFailure:
+      return v1::EndedRound::KIND_WORKER_FAILURE;
+    case EndCause::kNodeLoss:
+      return v1::EndedRound::KIND_NODE_LOSS;
+  }
+  return v1::EndedRound::KIND_UNKNOWN;
+}
+
+void AddEnded(BootTime now, const RoundHistory& history, v1::JobView* view) {
+  view->set_ended_before(history.earlier());
+  view->set_lost_ms(WireMilliseconds(history.LostBy(now)));
+  for (const EndedRound& round : history.newest()) {
+    v1::EndedRound* const ended = view->add_ended();
+    ended->set_number(round.number);
+    ended->set_kind(KindOf(round.end));
+    ended->set_cause(CutUtf8(OneLine(round.cause), kMaxCauseShown));
+    ended->set_age_ms(WireMilliseconds(now - round.trouble));
+    ended->set_ran_ms(WireMilliseconds(round.ran));
+    ended->set_lost_ms(WireMilliseconds(round.lost));
+  }
+}
+
+// ---- what is odd ----
+
+std::string Named(const v1::NodeView& node) {
+  return node.has_node_rank() ? absl::StrCat("node ", node.node_rank(), " (", node.hostname(), ")")
+                              : node.hostname();
+}
+
+std::string OddNode(const Job& job, const v1::NodeView& node) {
+  if (!node.trouble().empty()) return absl::StrCat(Named(node), ": ", node.trouble());
+  const absl::Duration heard = absl::Trunc(absl::Milliseconds(node.heard_ms()), absl::Seconds(1));
+  if (!node.connected()) return absl::StrCat(Named(node), ": no connection for ", absl::FormatDuration(heard));
+  if (job.options.leased() && heard > kLateBeats * Beat(job))
+    return absl::StrCat(Named(node), ": no status for ", absl::FormatDuration(heard));
+  if (node.part() == v1::NodeView::PART_SET_ASIDE)
+    return absl::StrCat(
+        Named(node), ": left out of rounds for ",
+        absl::FormatDuration(absl::Trunc(absl::Milliseconds(node.set_aside_ms()), absl::Seconds(1))), " more");
+  return "";
+}
+
+void AddOdd(const Job& job, v1::JobView* view) {
+  std::vector<std::string> odd;
+  for (const v1::NodeView& node : view->nodes()) odd.push_back(OddNode(job, node));
+  const int absent = job.options.max_nodes - view->round().node_count();
+  if (job.state == State::kRunning && absent > 0)
+    odd.push_back(absl::StrCat("runs with ", view->round().node_count(), " of ", job.options.max_nodes, " nodes"));
+  const v1::Budgets& left = view->left();
+  if (left.max_restarts() > 0 && left.restarts() == 0)
+    odd.push_back("the next failure of a worker ends the job (--max-restarts)");
+  if (left.node_losses() == 0) odd.push_back("the next loss of a node ends the job (--max-node-losses)");
+  for (std::string& one : odd) {
+    if (!one.empty() && view->odd_size() < kMaxOddShown) view->add_odd(std::move(one));
+  }
+}
+
+}  // namespace
+
+v1::JobView Snapshot(BootTime now, const Job& job) {
+  v1::JobView view;
+  view.set_run_id(job.options.run_id);
+  view.set_state(StateOf(job));
+  view.set_state_ms(WireMilliseconds(now - job.state_since));
+  view.set_reason(ReasonOf(job));
+  view.set_min_nodes(job.options.min_nodes);
+  view.set_max_nodes(job.options.max_nodes);
+  view.set_coordinator_ms(WireMilliseconds(now - job.began));
+  if (const Host* const own = job.OwnHost()) view.set_coordinator(Foreign(own->status.hostname()));
+  if (job.verdict) view.set_exit_code(job.verdict->exit_code());
+  SetRound(now, job, &view);
+  SetBudgets(job, view.mutable_left());
+  AddNodes(now, job, &view);
+  if (job.state == State::kRecovering || job.state == State::kGathering) {
+    for (const std::string& name : AbsentPlaces(job)) {
+      if (view.missing_size() < kMaxMissingShown) view.add_missing(name);
+    }
+  }
+  AddEnded(now, job.history, &view);
+  AddOdd(job, &view);
+  return view;
+}
+
+}  // namespace muster::rendezvous

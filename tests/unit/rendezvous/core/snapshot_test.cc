@@ -1,0 +1,170 @@
+// What a job looks like from the outside, in each of its states.
+#include "rendezvous/core/snapshot.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/rendezvous/core/coordinator_cluster.h"
+
+namespace muster::rendezvous {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+
+v1::JobView Look(const Cluster& cluster) { return Snapshot(cluster.now(), cluster.core().job()); }
+
+// Round 1 of a and b, whose places are 0 and 1.
+void StartPlaced(Cluster* c) {
+  c->Join("a", 0);
+  c->Join("b", 1);
+  c->Pass(absl::Seconds(20), {"a", "b"});
+  ASSERT_EQ(c->state(), State::kRunning);
+}
+
+TEST(SnapshotTest, AGatheringNamesWhoIsMissing) {
+  Cluster c(Fixed(2));
+  c.Join("a", 0);
+  c.Pass(absl::Seconds(15), {"a"});
+  v1::JobView view = Look(c);
+  EXPECT_EQ(view.run_id(), "job");
+  EXPECT_EQ(view.state(), v1::JobView::STATE_GATHERING);
+  EXPECT_FALSE(view.has_round());
+  EXPECT_THAT(view.missing(), ElementsAre("node 1"));
+  EXPECT_THAT(view.reason(), HasSubstr("1 of 2 nodes ready"));
+  EXPECT_THAT(view.odd(), IsEmpty()) << "the state says it";
+  ASSERT_EQ(view.nodes_size(), 1);
+  EXPECT_EQ(view.nodes(0).part(), v1::NodeView::PART_READY);
+  EXPECT_FALSE(view.nodes(0).has_node_rank());
+}
+
+TEST(SnapshotTest, ARoundThatRunsIsWell) {
+  Cluster c(Fixed(2));
+  StartPlaced(&c);
+  const v1::JobView view = Look(c);
+  EXPECT_EQ(view.state(), v1::JobView::STATE_RUNNING);
+  EXPECT_THAT(view.odd(), IsEmpty());
+  EXPECT_THAT(view.missing(), IsEmpty());
+  EXPECT_EQ(view.round().node_count(), 2);
+  EXPECT_EQ(view.left().restarts(), 3);
+  ASSERT_EQ(view.nodes_size(), 2);
+  EXPECT_EQ(view.nodes(1).hostname(), "b");
+  EXPECT_EQ(view.nodes(1).part(), v1::NodeView::PART_MEMBER);
+  EXPECT_EQ(view.nodes(1).node_rank(), 1);
+  EXPECT_EQ(view.nodes(1).first_rank(), 2);
+  EXPECT_EQ(view.nodes(1).live_workers(), 2);
+}
+
+TEST(SnapshotTest, AMemberThatIsSilentIsNamedBeforeItIsLost) {
+  Cluster c(Fixed(2));
+  StartPlaced(&c);
+  c.Pass(absl::Seconds(5), {"a"});
+  EXPECT_THAT(Look(c).odd(), ElementsAre(StartsWith("node 1 (b): no status for ")));
+  EXPECT_EQ(c.state(), State::kRunning);
+  c.Close("b");
+  EXPECT_THAT(Look(c).odd(), ElementsAre(StartsWith("node 1 (b): no connection for ")));
+}
+
+TEST(SnapshotTest, AFailureIsTheReasonOfADrain) {
+  Cluster c(Fixed(2, 1));
+  StartPlaced(&c);
+  c.Fail("b", 7);
+  const v1::JobView view = Look(c);
+  EXPECT_EQ(view.state(), v1::JobView::STATE_DRAINING);
+  EXPECT_THAT(view.reason(), HasSubstr("exited with code 7"));
+}
+
+TEST(SnapshotTest, TheVerdictIsThere) {
+  Cluster c(Fixed(2, 0));
+  StartPlaced(&c);
+  c.Fail("b", 7);
+  for (const char* node : {"a", "b"}) c.Apply(node);
+  const v1::JobView view = Look(c);
+  EXPECT_EQ(view.state(), v1::JobView::STATE_ENDING);
+  EXPECT_EQ(view.exit_code(), 7);
+  EXPECT_THAT(view.reason(), HasSubstr("exited with code 7"));
+}
+
+TEST(SnapshotTest, EndedRoundsHaveACauseAndACost) {
+  Cluster c(Fixed(2, 3));
+  StartPlaced(&c);
+  c.Pass(absl::Seconds(60), {"a", "b"});
+  c.Fail("b", 7);
+  c.Pass(absl::Seconds(2), {});
+  v1::JobView view = Look(c);
+  EXPECT_EQ(view.ended_size(), 0) << "it is still ending";
+  for (const char* node : {"a", "b", "a", "b", "a", "b"}) c.Apply(node);
+  c.Pass(absl::Seconds(3), {"a", "b"});
+  ASSERT_EQ(c.state(), State::kRunning);
+  view = Look(c);
+  ASSERT_EQ(view.ended_size(), 1);
+  EXPECT_EQ(view.ended(0).number(), 1u);
+  EXPECT_EQ(view.ended(0).kind(), v1::EndedRound::KIND_WORKER_FAILURE);
+  EXPECT_THAT(view.ended(0).cause(), HasSubstr("exited with code 7"));
+  EXPECT_GE(view.ended(0).ran_ms(), 60'000);
+  EXPECT_GE(view.ended(0).lost_ms(), 2'000);
+  EXPECT_EQ(view.lost_ms(), view.ended(0).lost_ms());
+}
+
+TEST(RoundHistoryTest, ATroubleCostsUntilTheNextRoundStarts) {
+  RoundHistory history;
+  const BootTime began = FromBootNanos(1'000'000'000);
+  history.OnStart(began);
+  EXPECT_EQ(history.LostBy(began + absl::Hours(1)), absl::ZeroDuration());
+  history.OnEnd({.number = 1, .trouble = began + absl::Seconds(10), .ran = absl::Seconds(10)});
+  EXPECT_EQ(history.LostBy(began + absl::Seconds(14)), absl::Seconds(4));
+  history.OnStart(began + absl::Seconds(15));
+  EXPECT_EQ(history.LostBy(began + absl::Hours(1)), absl::Seconds(5));
+  EXPECT_EQ(history.newest().back().lost, absl::Seconds(5));
+}
+
+TEST(RoundHistoryTest, OnlyTheNewestAreKept) {
+  RoundHistory history;
+  const BootTime began = FromBootNanos(1'000'000'000);
+  for (uint64_t number = 1; number <= kMaxRoundsKept + 5; ++number) {
+    history.OnEnd({.number = number, .trouble = began});
+    history.OnStart(began + absl::Seconds(1));
+  }
+  EXPECT_EQ(history.newest().size(), kMaxRoundsKept);
+  EXPECT_EQ(history.newest().front().number, 6u);
+  EXPECT_EQ(history.earlier(), 5);
+  EXPECT_EQ(history.LostBy(began + absl::Hours(1)), absl::Seconds(kMaxRoundsKept + 5));
+}
+
+TEST(SnapshotTest, NodesAboveTheMostAreSpares) {
+  Cluster c(Elastic(2, 2));
+  StartTwo(&c);
+  c.Join("c");
+  const v1::JobView view = Look(c);
+  ASSERT_EQ(view.nodes_size(), 3);
+  EXPECT_EQ(view.nodes(2).hostname(), "c");
+  EXPECT_EQ(view.nodes(2).part(), v1::NodeView::PART_SPARE);
+  EXPECT_THAT(view.odd(), IsEmpty());
+}
+
+TEST(SnapshotTest, AJobWithFewerNodesThanItCouldHaveSaysSo) {
+  Cluster c(Elastic(2, 3));
+  StartTwo(&c);
+  EXPECT_THAT(Look(c).odd(), ElementsAre("runs with 2 of 3 nodes"));
+}
+
+TEST(SnapshotTest, ANodeThatIsTroubledSaysWhy) {
+  Cluster c(Elastic(2, 2));
+  StartTwo(&c);
+  c.Join("c");
+  c.At("c").status.set_trouble("its preflight failed");
+  c.Phase("c", v1::PHASE_UNUSABLE);
+  EXPECT_THAT(Look(c).odd(), ElementsAre(HasSubstr("its preflight failed")));
+}
+
+TEST(SnapshotTest, WhatStrangersSayIsCut) {
+  Cluster c(Fixed(2));
+  c.At("a").status.set_version(std::string(1'000, 'v') + "\n");
+  c.Join("a", 0);
+  EXPECT_LE(Look(c).nodes(0).version().size(), kMaxForeignText + 3);
+}
+
+}  // namespace
+}  // namespace muster::rendezvous
