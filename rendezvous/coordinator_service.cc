@@ -4,6 +4,8 @@
 
 #include "base/core/check.h"
 #include "base/core/status_macros.h"
+#include "base/wire/ids.h"
+#include "rendezvous/core/snapshot.h"
 
 namespace muster::rendezvous {
 
@@ -48,6 +50,21 @@ void CoordinatorService::DetachLocal(StreamId stream) {
 }
 
 void CoordinatorService::Tick() { driver().Feed(&Coordinator::OnTick); }
+
+v1::JobView CoordinatorService::Look() {
+  driver();
+  v1::JobView view = Snapshot(callbacks_.clock(), core_->job());
+  view.set_protocol(kProtocol);
+  return view;
+}
+
+// A host that the coordinator does not know may be anybody's.
+absl::StatusOr<v1::JobView> CoordinatorService::OnQuestion(const std::string& host_id) {
+  driver();
+  if (!host_id.empty() && core_->job().hosts.Find(host_id) == nullptr)
+    return absl::PermissionDeniedError("the node that asks is not in this job");
+  return Look();
+}
 
 std::optional<v1::Verdict> CoordinatorService::FinishedWith() const {
   return core_.has_value() && core_->finished() ? core_->verdict() : std::nullopt;

@@ -44,7 +44,8 @@ class CoordinatorService : private StreamEvents {
   void OnLocalStatus(StreamId stream, const v1::AgentStatus& status);
   void DetachLocal(StreamId stream);
 
-  void Tick();  // every kTick
+  void Tick();         // every kTick
+  v1::JobView Look();  // the job at this moment
   std::string Waiting() const { return core_.has_value() ? core_->Waiting() : ""; }
   // The verdict, once the job is over and every node has been told or the time for that has passed.
   std::optional<v1::Verdict> FinishedWith() const;
@@ -61,6 +62,7 @@ class CoordinatorService : private StreamEvents {
   void OnStatus(StreamId stream, const v1::AgentStatus& status) override;
   void OnClosed(StreamId stream) override;
   void OnTurnedAway(const std::string& peer, const std::string& why) override;
+  absl::StatusOr<v1::JobView> OnQuestion(const std::string& host_id) override;
 
   CoordinatorDriver& driver();
   void Do(const SendDirective& send);

@@ -40,7 +40,7 @@ void ConfigureServer(absl::Duration lease, grpc::ServerBuilder* builder) {
   builder->AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   builder->AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, kNoBandwidthProbe);
   builder->SetMaxReceiveMessageSize(kMaxMessageBytes);
-  builder->SetMaxSendMessageSize(kMaxMessageBytes);
+  builder->SetMaxSendMessageSize(kMaxViewBytes);
 }
 
 grpc::ChannelArguments ClientArguments(absl::Duration lease) {
@@ -53,7 +53,7 @@ grpc::ChannelArguments ClientArguments(absl::Duration lease) {
   arguments.SetInt(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, kIdentityAlone);
   arguments.SetInt(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, kNoBandwidthProbe);
-  arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  arguments.SetMaxReceiveMessageSize(kMaxViewBytes);
   arguments.SetMaxSendMessageSize(kMaxMessageBytes);
   return arguments;
 }

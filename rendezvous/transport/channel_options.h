@@ -8,9 +8,10 @@
 
 namespace muster::rendezvous {
 
-inline constexpr int kMaxMessageBytes = 1 << 20;                   // of one status or directive; both are small
-inline constexpr int kMaxStreamsPerConnection = 1;                 // at a time
-inline constexpr absl::Duration kNameLimit = absl::Seconds(3);     // for resolving the primary's name
+inline constexpr int kMaxMessageBytes = 1 << 20;                // of one status or directive; both are small
+inline constexpr int kMaxViewBytes = 4 << 20;                   // of a JobView: 200 bytes for each of 20,000 nodes
+inline constexpr int kMaxStreamsPerConnection = 1;              // at a time
+inline constexpr absl::Duration kNameLimit = absl::Seconds(3);  // for resolving the primary's name
 inline constexpr absl::Duration kAddressLimit = absl::Seconds(2);  // for connecting to one address of the name
 
 // The server sends this metadata key, with its version, when it accepts a stream. A server that does not send it

@@ -17,6 +17,7 @@
 #include "rendezvous/gate/gate.h"
 #include "rendezvous/transport/channel_options.h"
 #include "rendezvous/transport/completion_thread.h"
+#include "rendezvous/transport/question_calls.h"
 #include "rendezvous/transport/received_status.h"
 #include "rendezvous/transport/speaker.h"
 #include "rendezvous/transport/status_rates.h"
@@ -93,6 +94,7 @@ class Server::Impl {
   void Accept();
   void OnAccepted(bool ok);
   absl::Status OpenGate(std::vector<OwnedFd> listeners);
+  absl::StatusOr<v1::JobView> Answer(const std::string& peer, const v1::Question& question);
   void Read(Stream* stream);
   void OnRead(Stream* stream, bool ok);
   void Hear(Stream* stream, const grpc::ByteBuffer& bytes);
@@ -107,6 +109,8 @@ class Server::Impl {
   const Post post_;
   StreamEvents* const events_;
   v1::Rendezvous::WithRawMethod_Attend<v1::Rendezvous::Service> service_;
+  QuestionCalls questions_{
+      [this](const std::string& peer, const v1::Question& question) { return Answer(peer, question); }};
   bool stopping_ = false;
   StatusRates rates_{options_.statuses};
   size_t admitted_ = 0;  // streams with an admitted agent
@@ -128,6 +132,7 @@ absl::Status Server::Impl::Start() {
   acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, grpc::InsecureServerCredentials());
   builder.RegisterService(&service_);
+  builder.RegisterService(questions_.service());
   std::unique_ptr<grpc::ServerCompletionQueue> queue = builder.AddCompletionQueue();
   server_ = builder.BuildAndStart();
   MUSTER_CHECK(server_ != nullptr, "a server without ports starts");
@@ -141,6 +146,7 @@ absl::Status Server::Impl::Start() {
     return status;
   }
   Accept();
+  questions_.Begin(static_cast<grpc::ServerCompletionQueue*>(thread_->queue()));
   return absl::OkStatus();
 }
 
@@ -161,6 +167,17 @@ absl::Status Server::Impl::OpenGate(std::vector<OwnedFd> listeners) {
   events.log = [](const Note& note) { Log("coordinator", note); };
   ASSIGN_OR_RETURN(gate_, Gate::Open(std::move(listeners), options, std::move(events)));
   return absl::OkStatus();
+}
+
+// With credentials the connection alone shows that the asker may know. Without them it must be a host's agent.
+absl::StatusOr<v1::JobView> Server::Impl::Answer(const std::string& peer, const v1::Question& question) {
+  const Gate::Peer from = gate_->FindPeer(peer);
+  if (from.id == 0) return absl::UnavailableError("its connection has ended");
+  const bool is_host =
+      !question.host_id().empty() && IsProved(question.proof(), question.host_id(), options_.run_id, from.binding);
+  if (options_.credentials == nullptr && !is_host)
+    return absl::PermissionDeniedError("a job without a token answers only the doors of its own nodes");
+  return events_->OnQuestion(is_host ? question.host_id() : "");
 }
 
 void Server::Impl::Accept() {
@@ -321,6 +338,7 @@ void Server::Impl::Close(StreamId id, grpc::Status why) {
 void Server::Impl::Shutdown() {
   if (stopping_ || server_ == nullptr) return;
   stopping_ = true;
+  questions_.Stop();
   gate_->StopAccepting();  // gRPC would leave a connection open that comes later
   for (auto& [id, stream] : streams_) {
     if (stream->finishing) continue;

@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 #include "base/core/allowance.h"
 #include "base/wire/takeover.h"
+#include "muster/v1/control.pb.h"
 #include "muster/v1/rendezvous.pb.h"
 #include "rendezvous/gate/credentials.h"
 #include "rendezvous/transport/listen_address.h"
@@ -43,6 +44,11 @@ class StreamEvents {
   virtual void OnStatus(StreamId stream, const v1::AgentStatus& status) = 0;
   // The peer has ended the stream, it was lost, or it sent what no agent sends. Not called after Close().
   virtual void OnClosed(StreamId stream) = 0;
+  // Somebody asks for the state of the job, and may. host_id: of the host for which it asks, as proved; empty: the
+  // connection alone shows that it may. Errors: why it gets no answer.
+  virtual absl::StatusOr<v1::JobView> OnQuestion(const std::string& /*host_id*/) {
+    return absl::UnimplementedError("no job is coordinated here");
+  }
   // A connection or a stream was refused. No other event of it follows but OnClosed, if it was opened.
   virtual void OnTurnedAway(const std::string& /*peer*/, const std::string& /*why*/) {}
 };
@@ -52,6 +58,7 @@ struct ServerOptions {
   InheritedSockets inherited = {};
   std::shared_ptr<const LiveCredentials> credentials;  // null: none are required
   std::string version;
+  std::string run_id;
   std::string instance;  // a name that no other server has, sent to agents that attach
   absl::Duration lease;  // gRPC's timers are set longer than this
   Allowance statuses{kStatusBurst, kStatusesPerSecond};  // of each host

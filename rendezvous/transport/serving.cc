@@ -27,6 +27,7 @@ ServerOptions ServerOptionsFrom(const v1::NodeConfig& config, std::shared_ptr<co
                      .loopback_only = config.loopback_only()},
           .credentials = std::move(credentials),
           .version = config.version(),
+          .run_id = config.run_id(),
           .instance = instance,
           .lease = LeaseOf(config)};
 }

@@ -24,17 +24,20 @@ v1::HostProof ProveHost(const Identity& host, std::string_view run_id, std::stri
   return proof;
 }
 
+bool IsProved(const v1::HostProof& proof, std::string_view host_id, std::string_view run_id,
+              std::string_view binding) {
+  return IdOf(proof.public_key()) == host_id &&
+         IsSignedBy(proof.public_key(), Claim(host_id, run_id, binding), proof.signature());
+}
+
 // A status of another protocol is not checked: it changes nothing, and the coordinator tells the node which
 // versions differ.
 absl::Status Speaker::Hear(const v1::AgentStatus& status, std::string_view binding) {
   if (status.host_id().empty() || status.protocol() != kProtocol) return absl::OkStatus();
   if (status.host_id() == host_id_) return absl::OkStatus();
   if (!host_id_.empty()) return absl::InvalidArgumentError("a second host spoke on the stream of another one");
-  const v1::HostProof& proof = status.proof();
-  const bool proved =
-      IdOf(proof.public_key()) == status.host_id() &&
-      IsSignedBy(proof.public_key(), Claim(status.host_id(), status.run_id(), binding), proof.signature());
-  if (!proved) return absl::UnauthenticatedError("it has not proved that it is the host whose id it names");
+  if (!IsProved(status.proof(), status.host_id(), status.run_id(), binding))
+    return absl::UnauthenticatedError("it has not proved that it is the host whose id it names");
   host_id_ = status.host_id();
   return absl::OkStatus();
 }

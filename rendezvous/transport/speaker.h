@@ -15,6 +15,10 @@ namespace muster::rendezvous {
 // binding: Codec::binding() of this end of the connection; empty without a token.
 v1::HostProof ProveHost(const Identity& host, std::string_view run_id, std::string_view binding);
 
+// Whether the host with this id is at the other end of the connection.
+bool IsProved(const v1::HostProof& proof, std::string_view host_id, std::string_view run_id,
+              std::string_view binding);
+
 // One end's view of one stream.
 class Speaker {
  public:

@@ -43,7 +43,15 @@ class Attendees : public StreamEvents {
   void OnTurnedAway(const std::string& peer, const std::string& why) override {
     turned_away.push_back(peer + ": " + why);
   }
+  absl::StatusOr<v1::JobView> OnQuestion(const std::string& host_id) override {
+    questions.push_back(host_id);
+    if (!refusal.ok()) return refusal;
+    return view;
+  }
 
+  std::vector<std::string> questions;  // host ids of those who asked
+  v1::JobView view;                    // the answer, unless it is a refusal
+  absl::Status refusal;
   std::set<StreamId> opened;
   std::vector<std::pair<StreamId, v1::AgentStatus>> statuses;
   std::vector<StreamId> closed;

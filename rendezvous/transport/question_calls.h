@@ -1,0 +1,53 @@
+// The calls of `Control.Look` at a server: each is one question on a connection of its own, and one answer. Lives
+// on the loop thread.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <functional>
+#include <memory>
+#include <set>
+
+#include "absl/status/statusor.h"
+#include "muster/v1/control.grpc.pb.h"
+#include "muster/v1/control.pb.h"
+#include "rendezvous/transport/completion_thread.h"
+
+namespace muster::rendezvous {
+
+inline constexpr int kMaxQuestions = 64;               // open at a time; who comes later is told to try again
+inline constexpr size_t kMaxQuestionBytes = 8 * 1024;  // a real one has a few hundred
+
+class QuestionCalls {
+ public:
+  // peer: as gRPC names it. Errors: why it gets no answer, for people.
+  using Answerer =
+      std::function<absl::StatusOr<v1::JobView>(const std::string& peer, const v1::Question& question)>;
+
+  explicit QuestionCalls(Answerer answer);
+  ~QuestionCalls();  // after the queue's thread has ended
+  QuestionCalls(const QuestionCalls&) = delete;
+  QuestionCalls& operator=(const QuestionCalls&) = delete;
+
+  grpc::Service* service() { return &service_; }
+  // Once the server runs. The queue must be the server's.
+  void Begin(grpc::ServerCompletionQueue* queue);
+  void Stop() { stopping_ = true; }  // the server is shutting down: no call is accepted any more
+
+ private:
+  struct Call;
+
+  void Accept();
+  void OnAccepted(bool ok);
+  void OnEnded(Call* call);
+  grpc::Status Reply(const Call& call, grpc::ByteBuffer* bytes) const;
+
+  const Answerer answer_;
+  v1::Control::WithRawMethod_Look<v1::Control::Service> service_;
+  grpc::ServerCompletionQueue* queue_ = nullptr;
+  bool stopping_ = false;
+  std::unique_ptr<Call> accepting_;
+  std::set<std::unique_ptr<Call>> calls_;
+};
+
+}  // namespace muster::rendezvous

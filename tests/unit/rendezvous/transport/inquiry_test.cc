@@ -1,0 +1,102 @@
+// Questions about a job, and who is answered.
+#include "rendezvous/transport/inquiry.h"
+
+#include <optional>
+
+#include "tests/unit/rendezvous/transport/wire_fixture.h"
+
+namespace muster::rendezvous {
+namespace {
+
+constexpr char kRun[] = "run";
+constexpr char kToken[] = "a-token-of-more-than-22-characters";
+
+class InquiryTest : public WireTest {
+ protected:
+  std::unique_ptr<Server> ServeWith(const std::string& token) {
+    ServerOptions options = Options();
+    options.run_id = kRun;
+    if (!token.empty()) options.credentials = WithToken(token);
+    return Serve(options);
+  }
+
+  // What somebody is told.
+  absl::StatusOr<v1::JobView> Ask(int port, const std::string& token, const Identity& host,
+                                  const std::string& run_id = kRun) {
+    DialPlan plan;
+    plan.coordinator.set_host("127.0.0.1");
+    plan.coordinator.set_port(static_cast<uint32_t>(port));
+    plan.lease = absl::Seconds(10);
+    if (!token.empty()) plan.credentials = WithToken(token);
+    std::optional<absl::StatusOr<v1::JobView>> told;
+    Inquiry inquiry(plan, {host, run_id}, kPatience, &loop_, [&told](const auto& view) { told = view; });
+    EXPECT_TRUE(Until([&] { return told.has_value(); }));
+    return told.value_or(absl::UnknownError("nothing"));
+  }
+};
+
+TEST_F(InquiryTest, WithATokenTheConnectionShowsThatTheAskerMayKnow) {
+  attendees_.view.set_run_id(kRun);
+  const auto server = ServeWith(kToken);
+  const absl::StatusOr<v1::JobView> view = Ask(server->port(), kToken, {});
+  ASSERT_TRUE(view.ok()) << view.status();
+  EXPECT_EQ(view->run_id(), kRun);
+  EXPECT_EQ(attendees_.questions, std::vector<std::string>{""});
+}
+
+TEST_F(InquiryTest, AnotherTokenIsRefused) {
+  const auto server = ServeWith(kToken);
+  EXPECT_TRUE(absl::IsUnauthenticated(Ask(server->port(), "another-token-of-22-characters", {}).status()));
+  EXPECT_TRUE(attendees_.questions.empty());
+}
+
+TEST_F(InquiryTest, WithoutATokenOnlyAHostIsAnswered) {
+  const auto server = ServeWith("");
+  const Identity host = IdentityFrom(NewSecret());
+  EXPECT_TRUE(Ask(server->port(), "", host).ok());
+  EXPECT_EQ(attendees_.questions, std::vector<std::string>{host.id});
+  EXPECT_TRUE(absl::IsPermissionDenied(Ask(server->port(), "", {}).status()));
+  EXPECT_TRUE(absl::IsPermissionDenied(Ask(server->port(), "", host, "another run").status()));
+  Identity impostor = IdentityFrom(NewSecret());
+  impostor.id = host.id;
+  EXPECT_TRUE(absl::IsPermissionDenied(Ask(server->port(), "", impostor).status()));
+  EXPECT_EQ(attendees_.questions.size(), 1u);
+}
+
+TEST_F(InquiryTest, AnAnswerOfThousandsOfNodesArrives) {
+  for (int i = 0; i < 10'000; ++i) attendees_.view.add_nodes()->set_hostname(std::string(100, 'x'));
+  const auto server = ServeWith(kToken);
+  const absl::StatusOr<v1::JobView> view = Ask(server->port(), kToken, {});
+  ASSERT_TRUE(view.ok()) << view.status();
+  EXPECT_EQ(view->nodes_size(), 10'000);
+}
+
+TEST_F(InquiryTest, WhyThereIsNoAnswerIsSaid) {
+  attendees_.refusal = absl::PermissionDeniedError("the node that asks is not in this job");
+  const auto server = ServeWith(kToken);
+  EXPECT_EQ(Ask(server->port(), kToken, {}).status().message(), "the node that asks is not in this job");
+}
+
+TEST_F(InquiryTest, ANobodyThatListensIsSaid) {
+  const int port = ServeWith("")->port();
+  EXPECT_FALSE(Ask(port, "", {}).ok());
+}
+
+TEST_F(InquiryTest, ItMayBeGivenUp) {
+  const auto server = ServeWith(kToken);
+  DialPlan plan;
+  plan.coordinator.set_host("127.0.0.1");
+  plan.coordinator.set_port(static_cast<uint32_t>(server->port()));
+  plan.lease = absl::Seconds(10);
+  plan.credentials = WithToken(kToken);
+  for (int turns : {0, 1, 3, 10}) {
+    Inquiry inquiry(plan, {}, kPatience, &loop_, [](const auto&) {});
+    for (int i = 0; i < turns; ++i) {
+      loop_.Post([this] { loop_.Stop(); });
+      loop_.Run();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace muster::rendezvous
