@@ -19,6 +19,7 @@
 
 #include "agent/platform/notice/notice_watch.h"
 #include "agent/process/core/agent_core.h"
+#include "agent/process/door.h"
 #include "agent/process/host_ender.h"
 #include "agent/process/local_coordinator.h"
 #include "agent/process/local_session.h"
@@ -41,6 +42,7 @@
 #include "rendezvous/transport/channel_options.h"
 #include "rendezvous/transport/credential_watch.h"
 #include "rendezvous/transport/grpc_log.h"
+#include "rendezvous/transport/inquiry.h"
 #include "rendezvous/transport/peer_address.h"
 #include "rendezvous/transport/process_start.h"
 #include "rendezvous/transport/remote_session.h"
@@ -138,6 +140,7 @@ class AgentProcess {
   void Do(const Probe& probe);
   void Do(const ExitAgent& exit);
 
+  void OpenDoor();
   void Tick();
   void OnMemberAttached(const std::string& peer);
   void StopWhenDrained();
@@ -163,6 +166,8 @@ class AgentProcess {
   std::optional<rendezvous::CredentialWatch> credentials_;  // made by Begin()
   std::unique_ptr<LocalCoordinator> coordinator_;           // made by Begin(); outlives the session
   std::unique_ptr<rendezvous::Session> session_;
+  std::unique_ptr<rendezvous::Inquiry> inquiry_;
+  std::unique_ptr<Door> door_;
 
   bool disconnecting_ = false;
   bool closed_ = false;
@@ -194,6 +199,8 @@ AgentProcess::~AgentProcess() {
     });
   }
   ender_.reset();
+  door_.reset();
+  inquiry_.reset();
   session_.reset();
   coordinator_.reset();
   if (host_pidfd_ >= 0) close(host_pidfd_);
@@ -346,6 +353,7 @@ void AgentProcess::Do(const TakeRole& role) {
   }
   if (!is_first) return;
   CheckLocalAddress();
+  OpenDoor();
   WatchNotice();
   loop_.Post([this] { Tick(); });
 }
@@ -356,6 +364,18 @@ void AgentProcess::CheckLocalAddress() {
   if (!rendezvous::IsLiteral(address) || rendezvous::IsLocalAddress(address).value_or(true)) return;
   Log(Severity::kWarning, "agent",
       "--local-addr " + address + " is not an address of this machine: worker 0 may not be able to listen on it");
+}
+
+void AgentProcess::OpenDoor() {
+  Door::Ways ways;
+  ways.look = [this] { return coordinator_->Look(); };
+  ways.ask = [this](Door::Done done) {
+    inquiry_ = std::make_unique<rendezvous::Inquiry>(
+        rendezvous::DialPlanFrom(config_, credentials_->credentials()),
+        rendezvous::Inquiry::Asker{rendezvous::IdentityOf(config_), config_.run_id()}, kAskLimit, &loop_,
+        std::move(done));
+  };
+  door_ = std::make_unique<Door>(&loop_, host_.host_id(), config_.run_id(), std::move(ways));
 }
 
 // Every agent watches anew: its predecessor has passed a notice on to the host, or this agent receives it again.
@@ -461,6 +481,7 @@ void AgentProcess::StopWhenDrained() {
 
 void AgentProcess::Tick() {
   coordinator_->Tick();
+  door_->OnTick();
   driver_.Feed(&AgentCore::OnServesOthers, coordinator_->HasRemoteMembers());
   driver_.Feed(&AgentCore::OnTick);
   loop_.After(kTick, [this] { Tick(); });

@@ -56,7 +56,7 @@ absl::StatusOr<bool> IncomingFrame::Read(int fd) {
     if (got == 0) return absl::UnavailableError("the other side closed the connection");
     if (OwnedFd passed = DescriptorIn(&header); passed.valid()) descriptor_ = std::move(passed);
     bytes_.append(buffer.data(), static_cast<size_t>(got));
-    if (bytes_.size() == kFrameHeaderBytes && ParseFrameHeader(bytes_.data()) > kMaxFirstFrameBytes) {
+    if (bytes_.size() == kFrameHeaderBytes && ParseFrameHeader(bytes_.data()) > most_bytes_) {
       return absl::InvalidArgumentError(
           absl::StrCat("invalid data: a message length of ", ParseFrameHeader(bytes_.data()), " bytes"));
     }

@@ -20,6 +20,8 @@ inline constexpr size_t kMaxFirstFrameBytes = 1024 * 1024;  // a longer message 
 
 class IncomingFrame {
  public:
+  explicit IncomingFrame(size_t most_bytes = kMaxFirstFrameBytes) : most_bytes_(most_bytes) {}
+
   // Reads what has arrived. True: the message is complete. False: more must come. Unavailable: the other side
   // closed the socket; InvalidArgument: it sent something else.
   absl::StatusOr<bool> Read(int fd);
@@ -30,6 +32,7 @@ class IncomingFrame {
  private:
   size_t Missing() const;
 
+  size_t most_bytes_;  // of the payload
   std::string bytes_;  // header and payload
   OwnedFd descriptor_;
 };

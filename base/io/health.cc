@@ -2,18 +2,17 @@
 
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstddef>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/core/status_macros.h"
 #include "base/core/time.h"
+#include "base/io/local_door.h"
 #include "base/io/own_namespace.h"
 #include "base/text/bounded_json.h"
 #include "base/text/text.h"
@@ -22,36 +21,22 @@
 namespace muster {
 namespace {
 
-constexpr int kBacklog = 8;
 constexpr int kMaxAnswersAtOnce = 16;
 constexpr size_t kMaxAnswerBytes = 4096;
 
-struct Address {
-  sockaddr_un name{};
-  socklen_t size = 0;
-  const sockaddr* plain() const { return reinterpret_cast<const sockaddr*>(&name); }
-};
-
-// An abstract name begins with a zero byte and is not terminated.
-absl::StatusOr<Address> AddressHere() {
+absl::StatusOr<std::string> NameHere() {
   const std::string space = OwnNamespace("mnt");
   if (space.empty()) return absl::InternalError("cannot read /proc/self/ns/mnt");
-  const std::string name = absl::StrCat("muster/health/", space);
-  Address address;
-  address.name.sun_family = AF_UNIX;
-  const size_t bytes = std::min(name.size(), sizeof(address.name.sun_path) - 1);
-  std::memcpy(address.name.sun_path + 1, name.data(), bytes);
-  address.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + bytes);
-  return address;
+  return absl::StrCat("muster/health/", space);
 }
 
-OwnedFd NewSocket() { return OwnedFd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); }
-
-bool IsOursOrRoots(int socket) {
-  ucred peer{};
-  socklen_t size = sizeof(peer);
-  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
-  return peer.uid == geteuid() || peer.uid == 0;
+absl::StatusOr<OwnedFd> Knock() {
+  ASSIGN_OR_RETURN(const std::string name, NameHere());
+  absl::StatusOr<OwnedFd> fd = KnockAtDoor(name);
+  if (absl::IsUnavailable(fd.status())) return absl::UnavailableError("no muster answers in this container");
+  if (absl::IsResourceExhausted(fd.status()))
+    return absl::DeadlineExceededError(absl::StrCat("muster does not answer: ", fd.status().message()));
+  return fd;
 }
 
 std::string Written(const Health& health) {
@@ -79,12 +64,10 @@ absl::Status Await(int fd, BootTime until) {
 
 OwnedFd ListenForHealth() {
   if (!IsInContainer()) return {};
-  const absl::StatusOr<Address> address = AddressHere();
-  OwnedFd listener = NewSocket();
-  if (!address.ok() || !listener.valid()) return {};
-  if (bind(listener.get(), address->plain(), address->size) != 0) return {};
-  if (listen(listener.get(), kBacklog) != 0) return {};
-  return listener;
+  const absl::StatusOr<std::string> name = NameHere();
+  if (!name.ok()) return {};
+  absl::StatusOr<OwnedFd> listener = ListenAtDoor(*name);
+  return listener.ok() ? *std::move(listener) : OwnedFd();
 }
 
 void AnswerHealth(int listener, const Health& health) {
@@ -100,16 +83,7 @@ void AnswerHealth(int listener, const Health& health) {
 
 absl::StatusOr<Health> AskHealth(absl::Duration limit) {
   const BootTime until = EventLoop::Now() + limit;
-  ASSIGN_OR_RETURN(const Address address, AddressHere());
-  const OwnedFd fd = NewSocket();
-  if (!fd.valid()) return absl::ErrnoToStatus(errno, "making a socket");
-  if (connect(fd.get(), address.plain(), address.size) != 0) {
-    if (errno == EAGAIN) return absl::DeadlineExceededError("muster does not answer: too many others wait for it");
-    return absl::UnavailableError("no muster answers in this container");
-  }
-  // Root trusts every user here with the answer.
-  if (geteuid() != 0 && !IsOursOrRoots(fd.get()))
-    return absl::PermissionDeniedError("another user's process answers here");
+  ASSIGN_OR_RETURN(const OwnedFd fd, Knock());
   std::string answer;
   while (answer.size() < kMaxAnswerBytes) {
     RETURN_IF_ERROR(Await(fd.get(), until));

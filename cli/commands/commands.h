@@ -28,6 +28,7 @@ int HostfileCommand(const Invocation& invocation);
 int CoordinatorCommand(const Invocation& invocation);
 int HostCommand(const Invocation& invocation);
 int HealthCommand(const Invocation& invocation);
+int StatusCommand(const Invocation& invocation);
 int InstallCommand(const Invocation& invocation);
 int TokenCommand(const Invocation& invocation);
 int VersionCommand(const Invocation& invocation);
@@ -44,6 +45,7 @@ std::string HostfileHelp();
 std::string CoordinatorHelp();
 std::string HostHelp();
 std::string HealthHelp();
+std::string StatusHelp();
 std::string InstallHelp();
 std::string TokenHelp();
 
@@ -53,6 +55,7 @@ const std::vector<OptionSpec>& EnvOptions();
 const std::vector<OptionSpec>& HostfileCommandOptions();
 const std::vector<OptionSpec>& HostCommandOptions();
 const std::vector<OptionSpec>& HealthOptions();
+const std::vector<OptionSpec>& StatusOptions();
 
 inline constexpr char kLocalCommand[] = "muster local";
 inline constexpr char kLocalNodeCommand[] = "local-node";
@@ -132,6 +135,13 @@ inline constexpr Subcommand kSubcommands[] = {
      .options = HealthOptions,
      .usage = "[--ready]",
      .summary = "Ask the muster of this container for its state: for the probes of Kubernetes and Docker."},
+    {.name = "status",
+     .kind = CommandKind::kShows,
+     .run = StatusCommand,
+     .help = StatusHelp,
+     .options = StatusOptions,
+     .usage = "[--json] [--verbose]",
+     .summary = "Say whether a running job is well: what is odd, which nodes it has and which are missing."},
     {.name = "install",
      .kind = CommandKind::kShows,
      .run = InstallCommand,

@@ -23,7 +23,8 @@ CANNOT_RUN = {
     r"muster run --coordinator HOST ": "several machines: test_coordinator.py",
     r"python3 -m venv env$|env/bin/(pip|muster) ": "the wheel: tests/deploy/test_package.py",
     r"bash (deploy/quickstart|tests/run)\.sh": "minutes",
-    r"ENTRYPOINT ": "an image: tests/container",
+    r"ENTRYPOINT |(docker|kubectl) exec ": "an image: tests/container",
+    r"muster status": "test_status.py",
 }
 # In place of the reader's script. Each worker leaves a file, and waits while there is a gate.
 TRAIN = """import os, pathlib, time

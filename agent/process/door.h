@@ -1,0 +1,72 @@
+// The door of a node: a local socket at which processes of the same user, and root, ask for the state of the job.
+// The coordinator answers; where that is in another process, the agent asks it, once for all who wait. Nobody is
+// waited for: who does not speak or read in time is dropped, and so is who comes when too many are here. Lives on
+// the loop thread.
+#pragma once
+
+#include <functional>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "base/core/time.h"
+#include "base/io/event_loop.h"
+#include "base/io/frame_exchange.h"
+#include "base/io/owned_fd.h"
+#include "muster/v1/control.pb.h"
+
+namespace muster::agent {
+
+inline constexpr char kDoorPrefix[] = "muster/door/";  // followed by the id of the host
+inline constexpr size_t kMaxVisitors = 128;
+inline constexpr size_t kMaxAskedBytes = 8 * 1024;  // of a question
+inline constexpr absl::Duration kVisitLimit = absl::Seconds(10);
+// An answer of the coordinator serves whoever asks within this time.
+inline constexpr absl::Duration kViewKept = absl::Milliseconds(500);
+
+inline constexpr absl::Duration kAskLimit = absl::Seconds(5);  // for the coordinator's answer
+
+class Door {
+ public:
+  using Done = std::function<void(const absl::StatusOr<v1::JobView>& view)>;
+  struct Ways {
+    // The job as seen by a coordinator in this process; nullopt: it is elsewhere.
+    std::function<std::optional<v1::JobView>()> look;
+    // Asks a coordinator elsewhere, and calls `done` once, later, before kVisitLimit has passed.
+    std::function<void(Done done)> ask;
+  };
+  Door(EventLoop* loop, std::string host_id, std::string run_id, Ways ways);
+  ~Door();
+  Door(const Door&) = delete;
+  Door& operator=(const Door&) = delete;
+
+  // To be called now and then: opens the door as soon as the agent before this one has left its name.
+  void OnTick();
+
+ private:
+  struct Visitor;
+
+  void Accept();
+  void OnEvents(Visitor* visitor, uint32_t events);
+  void Hear(Visitor* visitor);
+  void OnAnswer(const absl::StatusOr<v1::JobView>& view);
+  void Reply(Visitor* visitor, const v1::Answer& answer);
+  void Write(Visitor* visitor);
+  void Remove(Visitor* visitor);
+  v1::Answer NewAnswer() const;
+
+  EventLoop* const loop_;
+  const std::string name_;
+  const std::string run_id_;
+  const Ways ways_;
+  OwnedFd listener_;
+  std::list<std::unique_ptr<Visitor>> visitors_;
+  bool asking_ = false;
+  std::optional<v1::JobView> kept_;  // the newest answer from elsewhere
+  BootTime kept_at_ = absl::InfinitePast();
+};
+
+}  // namespace muster::agent

@@ -1,0 +1,29 @@
+// Asks the doors of the nodes of this machine (agent/process/door.h). Any thread; blocks within its limits.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "muster/v1/control.pb.h"
+
+namespace muster::cli {
+
+inline constexpr absl::Duration kNameLimit = absl::Seconds(2);   // for a door's name of its job
+inline constexpr absl::Duration kViewLimit = absl::Seconds(10);  // for the state of a job
+
+// A job of which nodes are here.
+struct JobHere {
+  std::string run_id;
+  std::vector<std::string> doors;  // of its nodes
+};
+
+// The jobs of this user, or for root of all users, in the order of their names. Doors that do not answer are left
+// out.
+std::vector<JobHere> JobsHere();
+
+// What the first door says that knows the state of the job. Unavailable: none does, and why.
+absl::StatusOr<v1::JobView> ViewOf(const JobHere& job);
+
+}  // namespace muster::cli

@@ -1,0 +1,182 @@
+"""`muster status`: what a running job says of itself at the doors of its nodes."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+import unittest
+
+import cluster
+from cluster import ClusterTest, wait_until
+
+WAITS = ["sh", "-c", "sleep 1000"]
+NO_QUESTION = struct.pack("<I", 0)  # a frame without bytes: an empty question
+DOORS = re.compile(r"@(muster/door/\w+)")
+
+
+def doors_of(run_id):
+    """The doors of this machine whose job has this id."""
+    found = []
+    for name in sorted(set(DOORS.findall(pathlib.Path("/proc/net/unix").read_text()))):
+        try:
+            if run_id.encode() in ask(name, struct.pack("<I", 2) + b"\x20\x01"):  # names_only
+                found.append(name)
+        except OSError:
+            continue
+    return found
+
+
+def ask(door, frame=NO_QUESTION):
+    """All that the door says to this."""
+    with socket.socket(socket.AF_UNIX) as visitor:
+        visitor.connect("\0" + door)  # waits while too many others do
+        visitor.settimeout(cluster.LIMIT_S)
+        visitor.sendall(frame)
+        said = b""
+        while more := visitor.recv(65536):
+            said += more
+        return said
+
+
+class Status(ClusterTest):
+    def start(self, *options, nodes=2, **more):
+        """A job whose workers wait, under a run id of its own."""
+        self.job = job = self.cluster(nodes, program=WAITS, options=options, nproc=1, **more)
+        job.start_all()
+        return job
+
+    def status(self, *options):
+        return subprocess.run([str(cluster.BINARY), "status", "--rdzv-id", self.job.job_id, *options],
+                              capture_output=True, text=True, env=cluster.plain_environment(), timeout=cluster.LIMIT_S)
+
+    def when(self, state, condition=lambda said: True):
+        """Exit code and status, once the job is in this state."""
+        def there():
+            done = self.status("--json")
+            said = json.loads(done.stdout) if done.stdout else {}
+            return said.get("state") == state and condition(said) and (done.returncode, said)
+        return wait_until(f"the job is {state}", there)
+
+    def test_a_job_that_runs_is_well(self):
+        self.start()
+        code, said = self.when("running", lambda said: all(node["live_workers"] == 1 for node in said["nodes"]))
+        self.assertEqual((0, True, []), (code, said["well"], said["odd"]))
+        self.assertEqual([0, 1], [node["node_rank"] for node in said["nodes"]])
+        self.assertEqual(2, said["round"]["world_size"])
+        text = self.status("--verbose")
+        self.assertEqual(0, text.returncode, text.stderr)
+        self.assertRegex(text.stdout, rf"^well: job {self.job.job_id} runs for .*: 2 workers on 2 nodes, round 1\n")
+
+    def test_every_node_answers_for_the_whole_job(self):
+        for options in ((), ("--token-file", self.token_file())):
+            job = self.start(*options)
+            self.when("running")
+            doors = doors_of(job.job_id)
+            self.assertEqual(2, len(doors))
+            for door in doors:
+                for other in doors:
+                    self.assertIn(other.rsplit("/")[-1].encode(), ask(door), options)
+
+    def token_file(self):
+        path = pathlib.Path(tempfile.mkdtemp(prefix="muster-test-")) / "token"
+        self.addCleanup(shutil.rmtree, path.parent)
+        path.write_text(subprocess.run([str(cluster.BINARY), "token"], capture_output=True, text=True, check=True).stdout)
+        path.chmod(0o600)
+        return str(path)
+
+    def test_the_token_opens_the_coordinators_port(self):
+        token = self.token_file()
+        job = self.start("--token-file", token)
+        self.when("running")
+        endpoint = ("--endpoint", job.endpoint(0))
+        self.assertEqual(0, self.status(*endpoint, "--token-file", token).returncode)
+        wrong = self.status(*endpoint, "--token-file", self.token_file())
+        self.assertEqual(2, wrong.returncode, wrong.stdout)
+        self.assertRegex(wrong.stderr, "the token is not this job's, or the run id is not")
+        none = self.status(*endpoint)
+        self.assertEqual(64, none.returncode)
+        self.assertRegex(none.stderr, "--endpoint needs the job's token")
+        nobody = self.status("--endpoint", "127.0.0.9:9", "--token-file", token)
+        self.assertEqual(2, nobody.returncode)
+
+    def test_a_job_without_a_token_is_not_answered_over_the_network(self):
+        job = self.start()
+        self.when("running")
+        self.assertEqual(2, self.status("--endpoint", job.endpoint(0), "--token-file", self.token_file()).returncode)
+
+    def test_missing_nodes_are_named(self):
+        job = self.cluster(2, program=WAITS, nproc=1)
+        self.job = job
+        job.start(0)
+        code, said = self.when("gathering")
+        self.assertEqual((1, False), (code, said["well"]))
+        self.assertRegex(said["missing"][0], r"^node 1 \(127.0.0.2:")
+
+    def test_a_job_of_one_node_that_listens_nowhere_answers_too(self):
+        self.start(nodes=1)
+        code, said = self.when("running")
+        self.assertEqual((0, 1), (code, len(said["nodes"])))
+
+    def test_a_new_coordinator_knows_the_job_again(self):
+        job = self.start()
+        self.when("running")
+        os.kill(job.nodes[0].agent(), signal.SIGKILL)
+        code, said = self.when("running", lambda said: all(node["connected"] for node in said["nodes"]))
+        self.assertEqual((0, 0, 2), (code, said["round"]["restart_count"], len(said["nodes"])))
+
+    def test_a_coordinator_that_does_not_answer_cannot_be_told(self):
+        job = self.start("--lease", "5m")
+        self.when("running")
+        primary = job.nodes[0].process.pid
+        for pid in (primary, *cluster.descendants(primary)):
+            cluster.stop(pid)
+        done = self.status()
+        self.assertEqual(2, done.returncode, done.stdout)
+        self.assertRegex(done.stderr, "^muster: the coordinator of .* does not answer: ")
+
+    def test_no_job_and_another_job_are_told(self):
+        self.start(nodes=1)
+        self.when("running")
+        done = subprocess.run([str(cluster.BINARY), "status", "--rdzv-id", "nobody's"], capture_output=True, text=True,
+                              env=cluster.plain_environment(), timeout=cluster.LIMIT_S)
+        self.assertEqual(2, done.returncode)
+        self.assertRegex(done.stderr, f"^muster: --rdzv-id nobody's: no such job is here; .*{self.job.job_id}")
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root makes network namespaces")
+    def test_without_a_job_the_ways_to_one_are_told(self):
+        done = subprocess.run(["unshare", "--net", str(cluster.BINARY), "status"], capture_output=True, text=True,
+                              env=cluster.plain_environment(), timeout=cluster.LIMIT_S)
+        self.assertEqual(2, done.returncode)
+        self.assertRegex(done.stderr, "^muster: no job of this user has a node here: .*srun.*kubectl exec.*docker exec")
+
+    def test_who_says_nothing_or_nonsense_or_reads_nothing_is_dropped(self):
+        job = self.start(nodes=1)
+        self.when("running")
+        door = doors_of(job.job_id)[0]
+        visitors = []
+        for _ in range(200):  # more than may be there at a time
+            visitor = socket.socket(socket.AF_UNIX)
+            self.addCleanup(visitor.close)
+            visitor.setblocking(False)
+            try:
+                visitor.connect("\0" + door)
+                visitors.append(visitor)
+            except BlockingIOError:
+                continue
+        for nonsense in (b"\xff" * 4, struct.pack("<I", 3) + b"\xff\xff\xff", b"GET / HTTP/1.1\r\n\r\n"):
+            try:
+                self.assertEqual(b"", ask(door, nonsense))
+            except ConnectionError:
+                pass
+        for visitor in visitors:
+            visitor.close()
+        self.assertEqual(0, self.when("running")[0])
+
+
+if __name__ == "__main__":
+    cluster.main()

@@ -1,0 +1,163 @@
+// Who is answered at a node's door, and who is not waited for.
+#include "agent/process/door.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "base/io/local_door.h"
+#include "base/io/loop_thread.h"
+
+namespace muster::agent {
+namespace {
+
+constexpr absl::Duration kPatience = absl::Minutes(1);
+
+class DoorTest : public ::testing::Test {
+ protected:
+  ~DoorTest() override {
+    thread_->Call([this] { door_.reset(); });
+  }
+
+  void Open(Door::Ways ways) {
+    thread_->Call([&] {
+      door_ = std::make_unique<Door>(thread_->loop(), host_, "run", std::move(ways));
+      door_->OnTick();
+    });
+  }
+
+  static v1::JobView View(const std::string& run_id) {
+    v1::JobView view;
+    view.set_run_id(run_id);
+    return view;
+  }
+
+  OwnedFd Knock() {
+    absl::StatusOr<OwnedFd> fd = KnockAtDoor(absl::StrCat(kDoorPrefix, host_));
+    EXPECT_TRUE(fd.ok()) << fd.status();
+    return fd.ok() ? *std::move(fd) : OwnedFd();
+  }
+  static v1::Answer Await(const OwnedFd& fd) {
+    IncomingFrame frame;
+    EXPECT_TRUE(AwaitFrame(fd.get(), kPatience, &frame).ok());
+    v1::Answer answer;
+    EXPECT_TRUE(answer.ParseFromArray(frame.payload().data(), static_cast<int>(frame.payload().size())));
+    return answer;
+  }
+  v1::Answer Ask(const v1::Question& question = {}) {
+    const OwnedFd fd = Knock();
+    EXPECT_TRUE(SendFrame(fd.get(), question).ok());
+    return Await(fd);
+  }
+
+  const std::string host_ = absl::StrCat("test-", getpid(), "-", reinterpret_cast<uintptr_t>(this));
+  std::unique_ptr<LoopThread> thread_ = *LoopThread::Start();
+  std::unique_ptr<Door> door_;
+};
+
+TEST_F(DoorTest, ACoordinatorHereAnswersAtOnce) {
+  Open({.look = [] { return View("of here"); },
+        .ask = [](const Door::Done&) { FAIL() << "nobody else is asked"; }});
+  const v1::Answer answer = Ask();
+  EXPECT_EQ(answer.run_id(), "run");
+  EXPECT_EQ(answer.view().run_id(), "of here");
+}
+
+TEST_F(DoorTest, OnlyTheNameNeedsNoCoordinator) {
+  Open({.look = [] { return std::nullopt; }, .ask = [](const Door::Done&) { FAIL() << "nobody is asked"; }});
+  v1::Question question;
+  question.set_names_only(true);
+  EXPECT_EQ(Ask(question).run_id(), "run");
+  EXPECT_FALSE(Ask(question).has_view());
+}
+
+TEST_F(DoorTest, ACoordinatorElsewhereIsAskedOnceForAllWhoWait) {
+  int asked = 0;
+  Door::Done tell;
+  Open({.look = [] { return std::nullopt; },
+        .ask =
+            [&](Door::Done done) {
+              ++asked;
+              tell = std::move(done);
+            }});
+  const OwnedFd first = Knock(), second = Knock();
+  for (const OwnedFd* fd : {&first, &second}) ASSERT_TRUE(SendFrame(fd->get(), v1::Question()).ok());
+  bool told = false;
+  while (!told) {
+    thread_->Call([&] {
+      if (tell) tell(View("of elsewhere"));
+      told = std::exchange(tell, nullptr) != nullptr;
+    });
+  }
+  EXPECT_EQ(Await(first).view().run_id(), "of elsewhere");
+  EXPECT_EQ(Await(second).view().run_id(), "of elsewhere");
+  EXPECT_EQ(asked, 1);
+}
+
+TEST_F(DoorTest, WhyThereIsNoAnswerIsSaid) {
+  Open({.look = [] { return std::nullopt; },
+        .ask = [](const Door::Done& done) { done(absl::UnavailableError("nobody listens")); }});
+  const v1::Answer answer = Ask();
+  EXPECT_FALSE(answer.has_view());
+  EXPECT_EQ(answer.why_not(), "nobody listens");
+}
+
+TEST_F(DoorTest, NonsenseIsNotAnswered) {
+  Open({.look = [] { return View("x"); }, .ask = [](const Door::Done&) {}});
+  for (const std::string& said : {std::string("\xff\xff\xff\xff", 4), std::string("\x02\0\0\0\xff\xff", 6)}) {
+    const OwnedFd fd = Knock();
+    ASSERT_EQ(send(fd.get(), said.data(), said.size(), MSG_NOSIGNAL), static_cast<ssize_t>(said.size()));
+    IncomingFrame frame;
+    EXPECT_FALSE(AwaitFrame(fd.get(), kPatience, &frame).ok());
+  }
+}
+
+TEST_F(DoorTest, WhoComesWhenTooManyAreHereIsTurnedAway) {
+  Open({.look = [] { return View("x"); }, .ask = [](const Door::Done&) {}});
+  std::vector<OwnedFd> silent;
+  while (silent.size() < kMaxVisitors) {
+    silent.push_back(Knock());
+    thread_->Call([] {});  // accepts it
+  }
+  while (true) {  // the last of them may not be accepted yet
+    const OwnedFd fd = Knock();
+    IncomingFrame frame;
+    if (!SendFrame(fd.get(), v1::Question()).ok() || !AwaitFrame(fd.get(), kPatience, &frame).ok()) break;
+  }
+  silent.clear();
+  while (true) {
+    const OwnedFd fd = Knock();
+    IncomingFrame frame;
+    if (SendFrame(fd.get(), v1::Question()).ok() && AwaitFrame(fd.get(), kPatience, &frame).ok()) break;
+  }
+}
+
+TEST(LocalDoors, AreFoundByTheirNames) {
+  const std::string table =
+      "Num       RefCount Protocol Flags    Type St Inode Path\n"
+      "0000000000000000: 00000002 00000000 00010000 0001 01   509 @muster/door/b\n"
+      "0000000000000000: 00000002 00000000 00010000 0001 01 32123 @muster/door/a\n"
+      "0000000000000000: 00000003 00000000 00000000 0001 03 32124 @muster/door/a\n"
+      "0000000000000000: 00000002 00000000 00010000 0001 01 32125 /run/muster/door/c\n"
+      "0000000000000000: 00000002 00000000 00010000 0001 01 32126 @muster/health/x\n"
+      "0000000000000000: 00000002 00000000 00010000 0001 01 32127\n";
+  EXPECT_EQ(DoorsIn(table, "muster/door/"), (std::vector<std::string>{"muster/door/a", "muster/door/b"}));
+  EXPECT_TRUE(DoorsIn("", "muster/door/").empty());
+}
+
+TEST(LocalDoors, ANameIsOnesOnly) {
+  const std::string name = absl::StrCat("muster/test/", getpid());
+  EXPECT_TRUE(absl::IsUnavailable(KnockAtDoor(name).status()));
+  absl::StatusOr<OwnedFd> first = ListenAtDoor(name);
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_TRUE(absl::IsAlreadyExists(ListenAtDoor(name).status()));
+  EXPECT_TRUE(KnockAtDoor(name).ok());
+  EXPECT_EQ(DoorsHere(name), std::vector<std::string>{name});
+  first->Reset();
+  EXPECT_TRUE(ListenAtDoor(name).ok()) << "it is free again";
+}
+
+}  // namespace
+}  // namespace muster::agent

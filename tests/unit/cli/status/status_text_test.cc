@@ -1,0 +1,152 @@
+// How people and programs are shown the state of a job.
+#include "cli/status/status_text.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "cli/status/name_ranges.h"
+#include "nlohmann/json.hpp"
+
+namespace muster::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+TEST(NameRanges, NamesThatDifferInANumberShareAnEntry) {
+  EXPECT_EQ(NameRanges({}), "");
+  EXPECT_EQ(NameRanges({"login"}), "login");
+  EXPECT_EQ(NameRanges({"gpu-2", "gpu-1", "gpu-3", "gpu-7"}), "gpu-[1-3,7]");
+  EXPECT_EQ(NameRanges({"gpu-08", "gpu-09", "gpu-10", "gpu-11"}), "gpu-[08-11]");
+  EXPECT_EQ(NameRanges({"gpu-9", "gpu-10"}), "gpu-[9-10]");
+  EXPECT_EQ(NameRanges({"a1.x", "a2.x", "b", "a1.x"}), "a[1-2].x,b");
+  EXPECT_EQ(NameRanges({"n123456789012", "n123456789013"}), "n123[456789012-456789013]");
+}
+
+v1::JobView Running() {
+  v1::JobView view;
+  view.set_run_id("4711");
+  view.set_state(v1::JobView::STATE_RUNNING);
+  view.set_state_ms(3 * 3'600'000 + 12 * 60'000 + 5'000);
+  view.set_min_nodes(2);
+  view.set_max_nodes(2);
+  view.set_coordinator("gpu-1");
+  view.mutable_round()->set_number(3);
+  view.mutable_round()->set_node_count(2);
+  view.mutable_round()->set_world_size(16);
+  view.mutable_round()->set_restart_count(2);
+  view.mutable_left()->set_max_restarts(3);
+  view.mutable_left()->set_restarts(1);
+  view.mutable_left()->set_max_node_losses(10);
+  view.mutable_left()->set_node_losses(10);
+  for (int rank : {0, 1}) {
+    v1::NodeView* const node = view.add_nodes();
+    node->set_hostname(absl::StrCat("gpu-", rank + 1));
+    node->set_part(v1::NodeView::PART_MEMBER);
+    node->set_phase(v1::PHASE_RUNNING);
+    node->set_node_rank(rank);
+    node->set_first_rank(8 * rank);
+    node->set_workers(8);
+    node->set_live_workers(8);
+    node->set_connected(true);
+    node->set_heard_ms(1'000);
+  }
+  return view;
+}
+
+TEST(StatusText, BeginsWithWhetherTheJobIsWell) {
+  const v1::JobView view = Running();
+  EXPECT_EQ(CodeOf(view), 0);
+  const std::string text = StatusText(view, false);
+  EXPECT_THAT(text, StartsWith("well: job 4711 runs for 3h12m: 16 workers on 2 nodes, round 3\n"));
+  EXPECT_THAT(text, HasSubstr("train      2: gpu-[1-2]\n"));
+  EXPECT_THAT(text, HasSubstr("restarts   2 so far; left: 1 of 3 worker failures, 10 of 10 node losses\n"));
+  EXPECT_THAT(text, Not(HasSubstr("heard")));
+}
+
+TEST(StatusText, WhatIsOddComesFirst) {
+  v1::JobView view = Running();
+  view.add_odd("node 1 (gpu-2): no status for 9s");
+  EXPECT_EQ(CodeOf(view), kExitAttention);
+  EXPECT_THAT(StatusText(view, false),
+              StartsWith("ATTENTION: job 4711 runs for 3h12m: 16 workers on 2 nodes, round 3\n"
+                         "  ! node 1 (gpu-2): no status for 9s\n"));
+}
+
+TEST(StatusText, AJobThatDoesNotRunNeedsAttention) {
+  v1::JobView view = Running();
+  view.set_state(v1::JobView::STATE_GATHERING);
+  view.set_reason("1 of 2 nodes ready");
+  view.add_missing("node 1 (10.0.0.2:2222)");
+  EXPECT_EQ(CodeOf(view), kExitAttention);
+  EXPECT_THAT(StatusText(view, false),
+              StartsWith("ATTENTION: job 4711 waits for nodes for 3h12m: 1 of 2 nodes ready\n"));
+  EXPECT_THAT(StatusText(view, false), HasSubstr("missing    node 1 (10.0.0.2:2222)\n"));
+}
+
+TEST(StatusText, TheNewestRoundsSayWhyTheyEndedAndWhatThatCost) {
+  v1::JobView view = Running();
+  for (uint64_t number : {1, 2, 3, 4}) {
+    v1::EndedRound* const ended = view.add_ended();
+    ended->set_number(number);
+    ended->set_cause("rank 3 exited with code 1");
+    ended->set_age_ms(61'000);
+    ended->set_ran_ms(3'600'000);
+    ended->set_lost_ms(240);
+  }
+  view.set_lost_ms(960);
+  const std::string text = StatusText(view, false);
+  EXPECT_THAT(text,
+              HasSubstr("           round 4, 1m1s ago: ran 1h, then 240ms lost: rank 3 exited with code 1\n"));
+  EXPECT_THAT(text, HasSubstr("lost       960ms by restarts so far\n"));
+  EXPECT_THAT(text, Not(HasSubstr("round 1,")));
+  EXPECT_THAT(StatusText(view, true), HasSubstr("round 1,"));
+}
+
+TEST(StatusText, AJobThatHasEndedIsWellIfItHasSucceeded) {
+  v1::JobView view = Running();
+  view.set_state(v1::JobView::STATE_ENDING);
+  view.set_reason("every worker exited 0");
+  view.set_exit_code(0);
+  view.add_odd("the next failure of a worker ends the job (--max-restarts)");
+  EXPECT_EQ(CodeOf(view), 0);
+  view.set_exit_code(7);
+  view.set_reason("rank 3 exited with code 7");
+  EXPECT_EQ(CodeOf(view), kExitAttention);
+  EXPECT_THAT(StatusText(view, false),
+              StartsWith("ATTENTION: job 4711 is over, exit code 7: rank 3 exited with code 7\n"));
+}
+
+TEST(StatusText, EachNodeHasALineIfItIsWanted) {
+  EXPECT_THAT(
+      StatusText(Running(), true),
+      HasSubstr("     1 gpu-2                    ranks 8-15       running, 8 workers alive, heard 1s ago\n"));
+}
+
+TEST(StatusText, IsSafeForATerminal) {
+  v1::JobView view = Running();
+  view.set_run_id("\x1b[31mred");
+  view.mutable_nodes(0)->set_hostname("a\nb");
+  EXPECT_THAT(StatusText(view, true), Not(HasSubstr("\x1b")));
+  EXPECT_THAT(StatusText(view, true), HasSubstr("a\\nb"));
+}
+
+TEST(StatusJson, HasTimesAndNullsWherePeopleReadWords) {
+  v1::JobView view = Running();
+  view.mutable_nodes(1)->set_quiet_ms(2'500);
+  const absl::Time now = absl::FromUnixSeconds(1'700'000'000);
+  const auto json = nlohmann::json::parse(StatusJson(view, now));
+  EXPECT_EQ(json["well"], true);
+  EXPECT_EQ(json["state"], "running");
+  EXPECT_EQ(json["since"], "2023-11-14T19:01:15.000Z");
+  EXPECT_EQ(json["nodes"][0]["sign_of_life"], nullptr);
+  EXPECT_EQ(json["nodes"][1]["sign_of_life"], "2023-11-14T22:13:17.500Z");
+  EXPECT_EQ(json["nodes"][1]["first_rank"], 8);
+  EXPECT_EQ(json["exit_code"], nullptr);
+  EXPECT_EQ(json["left"]["restarts"], 1);
+}
+
+}  // namespace
+}  // namespace muster::cli
