@@ -21,7 +21,7 @@ struct Door::Visitor {
   EventLoop::TimerId limit = 0;
 };
 
-Door::Door(EventLoop* loop, std::string host_id, std::string run_id, Ways ways)
+Door::Door(EventLoop* loop, const std::string& host_id, std::string run_id, Ways ways)
     : loop_(loop), name_(absl::StrCat(kDoorPrefix, host_id)), run_id_(std::move(run_id)), ways_(std::move(ways)) {}
 
 Door::~Door() {

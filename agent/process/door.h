@@ -38,7 +38,7 @@ class Door {
     // Asks a coordinator elsewhere, and calls `done` once, later, before kVisitLimit has passed.
     std::function<void(Done done)> ask;
   };
-  Door(EventLoop* loop, std::string host_id, std::string run_id, Ways ways);
+  Door(EventLoop* loop, const std::string& host_id, std::string run_id, Ways ways);
   ~Door();
   Door(const Door&) = delete;
   Door& operator=(const Door&) = delete;

@@ -177,8 +177,8 @@ void AddOdd(const Job& job, v1::JobView* view) {
     odd.push_back(absl::StrCat("runs with ", view->round().node_count(), " of ", job.options.max_nodes, " nodes"));
   const v1::Budgets& left = view->left();
   if (left.max_restarts() > 0 && left.restarts() == 0)
-    odd.push_back("the next failure of a worker ends the job (--max-restarts)");
-  if (left.node_losses() == 0) odd.push_back("the next loss of a node ends the job (--max-node-losses)");
+    odd.emplace_back("the next failure of a worker ends the job (--max-restarts)");
+  if (left.node_losses() == 0) odd.emplace_back("the next loss of a node ends the job (--max-node-losses)");
   for (std::string& one : odd) {
     if (!one.empty() && view->odd_size() < kMaxOddShown) view->add_odd(std::move(one));
   }

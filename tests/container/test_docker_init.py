@@ -17,6 +17,11 @@ class Process1(ContainerTest):
         job.wait_for_round(0)
         return job, node
 
+    def test_docker_exec_tells_how_the_job_is(self):
+        _, node = self.running("save")
+        said = lambda: engine.call("exec", node.container, "muster", "status", check=False).stdout  # noqa: E731
+        wait_until("the job is well", lambda: said().startswith("well: job "))
+
     def test_docker_stop_leaves_time_to_save(self):
         job, node = self.running("save")
         node.do("stop")

@@ -48,6 +48,15 @@ class Srun(SlurmTest):
         self.assert_same_master(starts)
         self.assertTrue(node.said(r"node 1 of 3 \(slurm\), primary 127\.0\.0\.1:2\d{4}"), node.err())
 
+    def test_a_step_beside_it_tells_how_the_job_is(self):
+        job = self.job(nproc=1)
+        node = self.start(job, ["srun", "--nodes=3", "--ntasks-per-node=1"])
+        run_id = job.wait_for_round(0)[0]["run_id"]
+        look = ["srun", f"--jobid={run_id}", "--overlap", "-N1", "-n1", str(cluster.BINARY), "status", "--rdzv-id", run_id]
+        wait_until("the job is well", lambda: self.slurm.run(*look).startswith(f"well: job {run_id} runs for "))
+        job.open_gate()
+        self.assertEqual(0, node.exit_code())
+
     def test_a_step_on_part_of_the_allocation_is_the_job(self):
         job = self.job(nproc=1)
         script = "srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --relative=1 \"$@\""
