@@ -51,19 +51,23 @@ void CoordinatorService::DetachLocal(StreamId stream) {
 
 void CoordinatorService::Tick() { driver().Feed(&Coordinator::OnTick); }
 
-v1::JobView CoordinatorService::Look() {
-  driver();
+std::optional<v1::JobView> CoordinatorService::Look() const {
+  if (!core_.has_value()) return std::nullopt;
   v1::JobView view = Snapshot(callbacks_.clock(), core_->job());
   view.set_protocol(kProtocol);
   return view;
 }
 
 // A host that the coordinator does not know may be anybody's.
-absl::StatusOr<v1::JobView> CoordinatorService::OnQuestion(const std::string& host_id) {
-  driver();
-  if (!host_id.empty() && core_->job().hosts.Find(host_id) == nullptr)
-    return absl::PermissionDeniedError("the node that asks is not in this job");
-  return Look();
+absl::Status CoordinatorService::MayAsk(const std::string& host_id) {
+  if (core_.has_value() && core_->job().hosts.Find(host_id) != nullptr) return absl::OkStatus();
+  return absl::PermissionDeniedError("the node that asks is not in this job");
+}
+
+absl::StatusOr<v1::JobView> CoordinatorService::OnQuestion() {
+  std::optional<v1::JobView> view = Look();
+  if (!view) return absl::UnavailableError("the coordinator begins");
+  return *std::move(view);
 }
 
 std::optional<v1::Verdict> CoordinatorService::FinishedWith() const {

@@ -44,8 +44,8 @@ class CoordinatorService : private StreamEvents {
   void OnLocalStatus(StreamId stream, const v1::AgentStatus& status);
   void DetachLocal(StreamId stream);
 
-  void Tick();         // every kTick
-  v1::JobView Look();  // the job at this moment
+  void Tick();                              // every kTick
+  std::optional<v1::JobView> Look() const;  // the job at this moment; nullopt: the core has not begun
   std::string Waiting() const { return core_.has_value() ? core_->Waiting() : ""; }
   // The verdict, once the job is over and every node has been told or the time for that has passed.
   std::optional<v1::Verdict> FinishedWith() const;
@@ -62,7 +62,8 @@ class CoordinatorService : private StreamEvents {
   void OnStatus(StreamId stream, const v1::AgentStatus& status) override;
   void OnClosed(StreamId stream) override;
   void OnTurnedAway(const std::string& peer, const std::string& why) override;
-  absl::StatusOr<v1::JobView> OnQuestion(const std::string& host_id) override;
+  absl::Status MayAsk(const std::string& host_id) override;
+  absl::StatusOr<v1::JobView> OnQuestion() override;
 
   CoordinatorDriver& driver();
   void Do(const SendDirective& send);

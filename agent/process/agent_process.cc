@@ -375,7 +375,10 @@ void AgentProcess::OpenDoor() {
         rendezvous::Inquiry::Asker{rendezvous::IdentityOf(config_), config_.run_id()}, kAskLimit, &loop_,
         std::move(done));
   };
-  door_ = std::make_unique<Door>(&loop_, host_.host_id(), config_.run_id(), std::move(ways));
+  v1::Answer named;
+  named.set_run_id(config_.run_id());
+  named.set_coordinator(config_.single_node() ? host_.host_id() : ToString(config_.primary()));
+  door_ = std::make_unique<Door>(&loop_, host_.host_id(), std::move(named), std::move(ways));
 }
 
 // Every agent watches anew: its predecessor has passed a notice on to the host, or this agent receives it again.

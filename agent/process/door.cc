@@ -3,6 +3,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -21,12 +22,17 @@ struct Door::Visitor {
   EventLoop::TimerId limit = 0;
 };
 
-Door::Door(EventLoop* loop, const std::string& host_id, std::string run_id, Ways ways)
-    : loop_(loop), name_(absl::StrCat(kDoorPrefix, host_id)), run_id_(std::move(run_id)), ways_(std::move(ways)) {}
+Door::Door(EventLoop* loop, const std::string& host_id, v1::Answer named, Ways ways)
+    : loop_(loop), name_(absl::StrCat(kDoorPrefix, host_id)), named_(std::move(named)), ways_(std::move(ways)) {}
 
 Door::~Door() {
   while (!visitors_.empty()) Remove(visitors_.front().get());
+  Close();
+}
+
+void Door::Close() {
   if (listener_.valid()) loop_->Unwatch(listener_.get());
+  listener_.Reset();
 }
 
 // The job needs no door, so an error is not logged: the next tick tries again.
@@ -40,6 +46,8 @@ void Door::OnTick() {
 
 void Door::Accept() {
   OwnedFd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!socket.valid() && errno != EAGAIN && errno != ECONNABORTED && errno != EINTR)
+    return Close();  // no descriptor
   if (!socket.valid() || !IsOursOrRoots(socket.get()) || visitors_.size() >= kMaxVisitors) return;
   Visitor* const visitor = visitors_.emplace_back(std::make_unique<Visitor>()).get();
   visitor->socket = std::move(socket);
@@ -60,7 +68,7 @@ void Door::Hear(Visitor* visitor) {
   const std::string_view bytes = visitor->question.payload();
   if (!question.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return Remove(visitor);
   visitor->has_asked = true;
-  v1::Answer answer = NewAnswer();
+  v1::Answer answer = named_;
   if (question.names_only()) return Reply(visitor, answer);
   std::optional<v1::JobView> view = ways_.look();
   if (!view && EventLoop::Now() < kept_at_ + kViewKept) view = kept_;
@@ -72,7 +80,7 @@ void Door::Hear(Visitor* visitor) {
 
 void Door::OnAnswer(const absl::StatusOr<v1::JobView>& view) {
   asking_ = false;
-  v1::Answer answer = NewAnswer();
+  v1::Answer answer = named_;
   if (view.ok()) {
     *answer.mutable_view() = *view;
     kept_ = *view;
@@ -102,12 +110,6 @@ void Door::Remove(Visitor* visitor) {
   loop_->Cancel(visitor->limit);
   loop_->Unwatch(visitor->socket.get());
   visitors_.remove_if([visitor](const auto& one) { return one.get() == visitor; });
-}
-
-v1::Answer Door::NewAnswer() const {
-  v1::Answer answer;
-  answer.set_run_id(run_id_);
-  return answer;
 }
 
 }  // namespace muster::agent

@@ -38,7 +38,8 @@ class Door {
     // Asks a coordinator elsewhere, and calls `done` once, later, before kVisitLimit has passed.
     std::function<void(Done done)> ask;
   };
-  Door(EventLoop* loop, const std::string& host_id, std::string run_id, Ways ways);
+  // named: what the door says of its job beside the view.
+  Door(EventLoop* loop, const std::string& host_id, v1::Answer named, Ways ways);
   ~Door();
   Door(const Door&) = delete;
   Door& operator=(const Door&) = delete;
@@ -49,6 +50,7 @@ class Door {
  private:
   struct Visitor;
 
+  void Close();  // OnTick() opens it again
   void Accept();
   void OnEvents(Visitor* visitor, uint32_t events);
   void Hear(Visitor* visitor);
@@ -56,11 +58,10 @@ class Door {
   void Reply(Visitor* visitor, const v1::Answer& answer);
   void Write(Visitor* visitor);
   void Remove(Visitor* visitor);
-  v1::Answer NewAnswer() const;
 
   EventLoop* const loop_;
   const std::string name_;
-  const std::string run_id_;
+  const v1::Answer named_;
   const Ways ways_;
   OwnedFd listener_;
   std::list<std::unique_ptr<Visitor>> visitors_;

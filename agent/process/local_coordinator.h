@@ -51,8 +51,8 @@ class LocalCoordinator {
   void GiveUpPort();
 
   void Tick();
-  // The job as the coordinator sees it; nullopt: that is not here.
-  std::optional<v1::JobView> Look() const { return serves_ ? std::optional(service_->Look()) : std::nullopt; }
+  // The job as the coordinator sees it; nullopt: that is not here, or has not begun.
+  std::optional<v1::JobView> Look() const { return serves_ ? service_->Look() : std::nullopt; }
   bool HasRemoteMembers() const { return service_ != nullptr && service_->HasRemoteMembers(); }
 
  private:

@@ -69,7 +69,7 @@ std::optional<pid_t> ToPid(std::string_view text) {
   return pid;
 }
 
-absl::Status ForEachNumberedEntry(const char* folder, const std::function<void(pid_t)>& visit) {
+absl::Status FindNumberedEntry(const char* folder, const std::function<bool(pid_t)>& is_such) {
   DIR* dir = opendir(folder);
   if (dir == nullptr) return absl::ErrnoToStatus(errno, folder);
   int error = 0;
@@ -78,10 +78,17 @@ absl::Status ForEachNumberedEntry(const char* folder, const std::function<void(p
     const dirent* entry = readdir(dir);
     error = errno;
     if (entry == nullptr) break;
-    if (const auto number = ToPid(entry->d_name)) visit(*number);
+    if (const auto number = ToPid(entry->d_name); number && is_such(*number)) break;
   }
   closedir(dir);
   return error == 0 ? absl::OkStatus() : absl::ErrnoToStatus(error, folder);
+}
+
+absl::Status ForEachNumberedEntry(const char* folder, const std::function<void(pid_t)>& visit) {
+  return FindNumberedEntry(folder, [&visit](pid_t number) {
+    visit(number);
+    return false;
+  });
 }
 
 // Whether one of these fields of /proc/PID/status, which are signal sets, contains the signal.
@@ -339,8 +346,9 @@ std::string ProgramOf(pid_t pid) {
 
 bool HasDescriptor(pid_t pid, const std::function<bool(const std::string& target)>& is_such) {
   bool found = is_such(LinkOf(pid, "fd/0"));  // 0 is no number of a process
-  (void)ForEachNumberedEntry(ProcPath(pid, "fd").c_str(), [&](pid_t descriptor) {
-    found = found || is_such(LinkOf(pid, "fd/" + std::to_string(descriptor)));
+  if (found) return true;
+  (void)FindNumberedEntry(ProcPath(pid, "fd").c_str(), [&](pid_t descriptor) {
+    return found = is_such(LinkOf(pid, "fd/" + std::to_string(descriptor)));
   });
   return found;
 }

@@ -27,21 +27,26 @@ constexpr char kJson[] = "json", kVerbose[] = "verbose", kRunId[] = "rdzv-id", k
 
 // The one job that is meant. Errors say which ones are here.
 absl::StatusOr<JobHere> ChosenJob(const std::vector<JobHere>& jobs, const Given<std::string>& run_id) {
+  std::vector<JobHere> meant;
   std::vector<std::string> names;
   for (const JobHere& job : jobs) {
-    if (run_id && job.run_id == run_id->value) return job;
-    names.push_back(OneLine(job.run_id));
+    if (!run_id || job.run_id == run_id->value) meant.push_back(job);
+    names.push_back(absl::StrCat(OneLine(job.run_id), " (", OneLine(job.coordinator), ")"));
   }
+  if (meant.size() == 1) return meant.front();
   if (names.empty()) {
     return absl::UnavailableError(
         "no job of this user has a node here: ask on one of its nodes (srun --jobid=ID --overlap -N1 -n1 muster "
         "status; kubectl exec POD -- muster status; docker exec CONTAINER muster status)");
   }
-  if (!run_id && jobs.size() == 1) return jobs.front();
-  return absl::UnavailableError(
-      absl::StrCat(run_id ? absl::StrCat("--rdzv-id ", OneLine(run_id->value), ": no such job is here")
-                          : "several jobs are here",
-                   "; give --rdzv-id with one of: ", absl::StrJoin(names, ", ")));
+  const std::string here = absl::StrJoin(names, ", ");
+  if (run_id && meant.empty())
+    return absl::UnavailableError(
+        absl::StrCat("--rdzv-id ", OneLine(run_id->value), ": no such job is here, but: ", here));
+  if (run_id)
+    return absl::UnavailableError(
+        absl::StrCat("several jobs with one run id are here, which only --endpoint tells apart: ", here));
+  return absl::UnavailableError(absl::StrCat("several jobs are here; give --rdzv-id with the id of one: ", here));
 }
 
 Given<std::string> GivenOf(const CommandLine& line, const char* option) {

@@ -1,10 +1,13 @@
 #include "cli/status/door_visits.h"
 
+#include <algorithm>
 #include <map>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "agent/process/door.h"
 #include "base/core/status_macros.h"
+#include "base/io/event_loop.h"
 #include "base/io/frame_exchange.h"
 #include "base/io/local_door.h"
 #include "base/text/text.h"
@@ -30,13 +33,16 @@ absl::StatusOr<v1::Answer> Visit(const std::string& door, const v1::Question& qu
 std::vector<JobHere> JobsHere() {
   v1::Question question;
   question.set_names_only(true);
-  std::map<std::string, std::vector<std::string>> doors;
+  const BootTime until = EventLoop::Now() + kNamesLimit;
+  std::map<std::pair<std::string, std::string>, std::vector<std::string>> doors;
   for (const std::string& door : DoorsHere(agent::kDoorPrefix)) {
-    const absl::StatusOr<v1::Answer> answer = Visit(door, question, kNameLimit);
-    if (answer.ok()) doors[answer->run_id()].push_back(door);
+    const absl::Duration left = until - EventLoop::Now();
+    if (left <= absl::ZeroDuration()) break;
+    const absl::StatusOr<v1::Answer> answer = Visit(door, question, std::min(left, kNameLimit));
+    if (answer.ok()) doors[{answer->run_id(), answer->coordinator()}].push_back(door);
   }
   std::vector<JobHere> jobs;
-  for (auto& [run_id, of_job] : doors) jobs.push_back({run_id, std::move(of_job)});
+  for (auto& [job, of_job] : doors) jobs.push_back({job.first, job.second, std::move(of_job)});
   return jobs;
 }
 

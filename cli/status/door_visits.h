@@ -10,12 +10,14 @@
 
 namespace muster::cli {
 
-inline constexpr absl::Duration kNameLimit = absl::Seconds(2);   // for a door's name of its job
-inline constexpr absl::Duration kViewLimit = absl::Seconds(10);  // for the state of a job
+inline constexpr absl::Duration kNameLimit = absl::Seconds(5);    // for a door's name of its job
+inline constexpr absl::Duration kNamesLimit = absl::Seconds(15);  // for those of all doors
+inline constexpr absl::Duration kViewLimit = absl::Seconds(10);   // for the state of a job
 
 // A job of which nodes are here.
 struct JobHere {
   std::string run_id;
+  std::string coordinator;         // as in v1::Answer: jobs may have one run id
   std::vector<std::string> doors;  // of its nodes
 };
 

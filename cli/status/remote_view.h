@@ -1,4 +1,4 @@
-// Asks the coordinator of a job over the network. Blocks within kViewLimit, for each token; before the first gRPC
+// Asks the coordinator of a job over the network. Blocks within kViewLimit. To be called before the first gRPC
 // object of the process, while that has one thread.
 #pragma once
 

@@ -99,7 +99,7 @@ std::string Age(int64_t ms) {
   return absl::StrCat(days, "d", rest == absl::ZeroDuration() ? "" : absl::FormatDuration(rest));
 }
 
-// "0.24s" where that is what counts.
+// "240ms" where that is what counts.
 std::string Brief(int64_t ms) { return ms < 10'000 ? absl::FormatDuration(absl::Milliseconds(ms)) : Age(ms); }
 
 std::string Counted(int64_t count, const char* what) {
@@ -115,7 +115,10 @@ std::string WhatItDoes(const View& view) {
     case View::STATE_GATHERING:
       return absl::StrCat("waits for nodes for ", Age(view.state_ms()), ": ", OneLine(view.reason()));
     case View::STATE_RUNNING:
-      return absl::StrCat("runs for ", Age(view.state_ms()), ": ", size, ", round ", view.round().number());
+      return absl::StrCat(view.round().has_age_ms()
+                              ? absl::StrCat("runs for ", Age(view.round().age_ms()))
+                              : absl::StrCat("runs, taken over ", Age(view.state_ms()), " ago"),
+                          ": ", size, ", round ", view.round().number());
     case View::STATE_DRAINING:
       return absl::StrCat("ends round ", view.round().number(), " for ", Age(view.state_ms()), ": ",
                           OneLine(view.reason()));
@@ -130,11 +133,15 @@ void Row(const char* title, const std::string& text, std::string* out) {
   absl::StrAppendFormat(out, "%-10s %s\n", title, text);
 }
 
+std::string WhoDecides(const View& view) {
+  if (view.coordinator_alone()) return "a coordinator of its own";
+  return view.coordinator().empty() ? "a node that has not attached yet" : OneLine(view.coordinator());
+}
+
 std::string BudgetsLeft(const View& view) {
   const v1::Budgets& left = view.left();
-  return absl::StrCat(view.round().restart_count(), " so far; left: ", left.restarts(), " of ",
-                      left.max_restarts(), " worker failures, ", left.node_losses(), " of ",
-                      left.max_node_losses(), " node losses");
+  return absl::StrCat(left.restarts_so_far(), " so far; left: ", left.restarts(), " of ", left.max_restarts(),
+                      " worker failures, ", left.node_losses(), " of ", left.max_node_losses(), " node losses");
 }
 
 // The newest rounds that ended, the newest first.
@@ -194,7 +201,7 @@ Json RoundObject(const View& view, absl::Time now) {
   const v1::RoundView& round = view.round();
   Json object;
   object["number"] = round.number();
-  object["started"] = Rfc3339(now - absl::Milliseconds(round.age_ms()));
+  object["started"] = round.has_age_ms() ? Json(Rfc3339(now - absl::Milliseconds(round.age_ms()))) : Json();
   object["node_count"] = round.node_count();
   object["world_size"] = round.world_size();
   object["restart_count"] = round.restart_count();
@@ -222,7 +229,7 @@ Json EndedObjects(const View& view, absl::Time now) {
                     {"kind", KeyOf(round.kind())},
                     {"cause", round.cause()},
                     {"trouble", Rfc3339(now - absl::Milliseconds(round.age_ms()))},
-                    {"ran_s", static_cast<double>(round.ran_ms()) / 1000},
+                    {"ran_s", round.has_ran_ms() ? Json(static_cast<double>(round.ran_ms()) / 1000) : Json()},
                     {"lost_s", static_cast<double>(round.lost_ms()) / 1000}});
   }
   return list;
@@ -257,10 +264,7 @@ std::string StatusText(const View& view, bool each_node) {
   for (const std::string& round : EndedRounds(view, each_node ? view.ended_size() : kRoundsShown))
     Row("", round, &out);
   if (view.lost_ms() > 0) Row("lost", absl::StrCat(Brief(view.lost_ms()), " by restarts so far"), &out);
-  Row("decides",
-      absl::StrCat(view.coordinator().empty() ? "a coordinator of its own" : OneLine(view.coordinator()), ", for ",
-                   Age(view.coordinator_ms())),
-      &out);
+  Row("decides", absl::StrCat(WhoDecides(view), ", for ", Age(view.coordinator_ms())), &out);
   if (!each_node) return out;
   absl::StrAppend(&out, "\n");
   for (const Node& node : view.nodes()) absl::StrAppend(&out, NodeLine(node));

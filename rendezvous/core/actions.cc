@@ -90,6 +90,7 @@ void ContinueRound(const Glance& glance, const Acting& acting, Effects* out) {
   Enter(State::kRunning, glance.now, "all members of the round are back", acting.job, out);
   greatest.is_controlled = greatest.kept.ever_controlled = true;
   acting.job->hang.BeginRound(glance.now);
+  acting.job->history.OnStart(glance.now);
   greatest.gone.ForgetFailures();
 }
 
@@ -117,11 +118,6 @@ void GatherAgain(const Glance& glance, const Acting& acting, Effects* out) {
     Say(Severity::kInfo, absl::StrCat("round ", job->greatest.number(), " ended; root cause: ", round.what), out,
         {.event = events::kRoundEnded, .round = NumberOfRound(*job)});
   }
-  job->history.OnEnd({.number = job->greatest.number(),
-                      .end = round.result.end,
-                      .cause = round.what,
-                      .trouble = job->greatest.since + round.result.lasted,
-                      .ran = round.result.lasted});
   acting.announcements->OnExcluded(*job, out);
   const bool pauses = round.result.end == EndCause::kWorkerFailure;
   job->gathering.BeginAfterDrain(glance.now, pauses

@@ -203,10 +203,22 @@ void NoteLosses(BootTime now, Job* job) {
 
 }  // namespace
 
+// The first sign of a lost node is its silence, which comes before the drain.
+void Remember(const RoundAccount& account, Job* job) {
+  const GreatestRound& round = job->greatest;
+  const BootTime trouble =
+      std::min(round.since + account.result.lasted, round.losses.at.value_or(absl::InfiniteFuture()));
+  EndedRound ended{.number = round.number(), .end = account.result.end, .cause = account.what, .trouble = trouble};
+  if (round.was_made_here) ended.ran = std::max(absl::ZeroDuration(), trouble - round.since);
+  job->history.OnEnd(ended);
+}
+
 void CloseRound(BootTime now, Job* job, Effects* out) {
   NoteLosses(now, job);
   NoteCrashLoops(now, job, out);
-  job->counts = job->greatest.counts.After(AccountOf(now, *job).result, job->options);
+  const RoundAccount account = AccountOf(now, *job);
+  job->counts = job->greatest.counts.After(account.result, job->options);
+  Remember(account, job);
 }
 
 bool AwaitsNoAcknowledgement(BootTime now, const Job& job) {

@@ -3,6 +3,10 @@
 namespace muster::rendezvous {
 
 void RoundHistory::OnEnd(const EndedRound& round) {
+  if (is_open_ && newest_.back().number == round.number)
+    newest_.pop_back();
+  else
+    OnStart(round.trouble);
   newest_.push_back(round);
   is_open_ = true;
   if (newest_.size() <= kMaxRoundsKept) return;

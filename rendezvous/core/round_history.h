@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 
 #include "base/core/time.h"
@@ -19,14 +20,15 @@ struct EndedRound {
   EndCause end = EndCause::kMembership;
   std::string cause = {};                   // a sentence
   BootTime trouble = absl::InfinitePast();  // its first sign: until then the round ran
-  absl::Duration ran = absl::ZeroDuration();
-  absl::Duration lost = absl::ZeroDuration();  // from then to the start of the next round; grows until that starts
+  std::optional<absl::Duration> ran = {};   // nullopt: a coordinator before this one made it
+  absl::Duration lost =
+      absl::ZeroDuration();  // from then to the start of the next round; zero: it has not started
 };
 
 class RoundHistory {
  public:
-  void OnEnd(const EndedRound& round);
-  void OnStart(BootTime now);  // of the next round
+  void OnEnd(const EndedRound& round);  // again: the newest account of the same round counts
+  void OnStart(BootTime now);           // of the next round, or the same one goes on
 
   const std::deque<EndedRound>& newest() const { return newest_; }
   int earlier() const { return earlier_; }    // ones that are not among them

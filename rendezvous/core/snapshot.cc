@@ -58,7 +58,7 @@ std::string TroubleOf(const Job& job, const Host& host) {
   if (host.IsUnusable()) return WhyUnusable(status);
   if (host.IsLeaving()) return host.WhyItLeft();
   if (status.has_cannot_start()) return WhyItCannotStart(job, status);
-  return status.preparing();
+  return host.part.in_round ? status.preparing() : "";
 }
 
 absl::Duration SetAsideFor(BootTime now, const Job& job, const Host& host) {
@@ -110,17 +110,28 @@ void SetRound(BootTime now, const Job& job, v1::JobView* view) {
   round->set_node_count(known.node_count());
   round->set_world_size(known.world_size());
   round->set_restart_count(known.restart_count());
-  round->set_age_ms(WireMilliseconds(now - job.greatest.since));
+  if (job.greatest.was_made_here) round->set_age_ms(WireMilliseconds(now - job.greatest.since));
   round->set_master(Foreign(ToString(known.master())));
 }
 
-void SetBudgets(const Job& job, v1::Budgets* left) {
+int CountSince(const std::vector<BootTime>& times, BootTime since) {
+  return static_cast<int>(
+      std::count_if(times.begin(), times.end(), [since](BootTime time) { return time > since; }));
+}
+
+// The round's own cost counts once it is drained; of earlier ones what is still in its window.
+void SetBudgets(BootTime now, const Job& job, v1::Budgets* left) {
   const CoordinatorOptions& options = job.options;
-  const RestartLedger& counts = job.greatest.counts;
+  const bool is_closed = job.state == State::kGathering || job.IsOver();
+  const RestartLedger& counts = is_closed ? job.counts : job.greatest.counts;
+  const bool forgets = options.restart_window < absl::InfiniteDuration();
+  const int failures = forgets ? CountSince(counts.failure_times, now - options.restart_window) : counts.failures;
   left->set_max_restarts(options.max_restarts);
-  left->set_restarts(std::max(0, options.max_restarts - counts.FailuresInWindow(options)));
+  left->set_restarts(std::max(0, options.max_restarts - failures));
   left->set_max_node_losses(options.max_node_losses);
-  left->set_node_losses(std::max(0, options.max_node_losses - static_cast<int>(counts.losses.size())));
+  left->set_node_losses(
+      std::max(0, options.max_node_losses - CountSince(counts.losses, now - options.node_loss_window)));
+  left->set_restarts_so_far(counts.restart_count);
 }
 
 v1::EndedRound::Kind KindOf(EndCause end) {
@@ -144,7 +155,7 @@ void AddEnded(BootTime now, const RoundHistory& history, v1::JobView* view) {
     ended->set_kind(KindOf(round.end));
     ended->set_cause(CutUtf8(OneLine(round.cause), kMaxCauseShown));
     ended->set_age_ms(WireMilliseconds(now - round.trouble));
-    ended->set_ran_ms(WireMilliseconds(round.ran));
+    if (round.ran) ended->set_ran_ms(WireMilliseconds(*round.ran));
     ended->set_lost_ms(WireMilliseconds(round.lost));
   }
 }
@@ -171,16 +182,27 @@ std::string OddNode(const Job& job, const v1::NodeView& node) {
 
 void AddOdd(const Job& job, v1::JobView* view) {
   std::vector<std::string> odd;
-  for (const v1::NodeView& node : view->nodes()) odd.push_back(OddNode(job, node));
-  const int absent = job.options.max_nodes - view->round().node_count();
-  if (job.state == State::kRunning && absent > 0)
-    odd.push_back(absl::StrCat("runs with ", view->round().node_count(), " of ", job.options.max_nodes, " nodes"));
   const v1::Budgets& left = view->left();
   if (left.max_restarts() > 0 && left.restarts() == 0)
     odd.emplace_back("the next failure of a worker ends the job (--max-restarts)");
-  if (left.node_losses() == 0) odd.emplace_back("the next loss of a node ends the job (--max-node-losses)");
+  if (left.max_node_losses() > 0 && left.node_losses() == 0)
+    odd.emplace_back("the next loss of a node ends the job (--max-node-losses)");
+  const int absent = job.options.max_nodes - view->round().node_count();
+  if (job.state == State::kRunning && absent > 0)
+    odd.push_back(absl::StrCat("runs with ", view->round().node_count(), " of ", job.options.max_nodes, " nodes"));
+  for (const v1::NodeView& node : view->nodes()) odd.push_back(OddNode(job, node));
   for (std::string& one : odd) {
     if (!one.empty() && view->odd_size() < kMaxOddShown) view->add_odd(std::move(one));
+  }
+}
+
+// Very many nodes have no texts: what matters of these is in the sentences about odd nodes.
+void Shorten(v1::JobView* view) {
+  if (view->ByteSizeLong() <= kMaxDetailedBytes) return;
+  for (v1::NodeView& node : *view->mutable_nodes()) {
+    node.clear_host_id();
+    node.clear_version();
+    node.clear_trouble();
   }
 }
 
@@ -195,10 +217,11 @@ v1::JobView Snapshot(BootTime now, const Job& job) {
   view.set_min_nodes(job.options.min_nodes);
   view.set_max_nodes(job.options.max_nodes);
   view.set_coordinator_ms(WireMilliseconds(now - job.began));
+  view.set_coordinator_alone(!job.options.in_agent);
   if (const Host* const own = job.OwnHost()) view.set_coordinator(Foreign(own->status.hostname()));
   if (job.verdict) view.set_exit_code(job.verdict->exit_code());
   SetRound(now, job, &view);
-  SetBudgets(job, view.mutable_left());
+  SetBudgets(now, job, view.mutable_left());
   AddNodes(now, job, &view);
   if (job.state == State::kRecovering || job.state == State::kGathering) {
     for (const std::string& name : AbsentPlaces(job)) {
@@ -207,6 +230,7 @@ v1::JobView Snapshot(BootTime now, const Job& job) {
   }
   AddEnded(now, job.history, &view);
   AddOdd(job, &view);
+  Shorten(&view);
   return view;
 }
 

@@ -2,6 +2,8 @@
 // core. Pure.
 #pragma once
 
+#include <cstddef>
+
 #include "base/core/time.h"
 #include "muster/v1/control.pb.h"
 
@@ -11,6 +13,8 @@ struct Job;
 
 inline constexpr int kMaxMissingShown = 64;
 inline constexpr int kMaxOddShown = 32;
+inline constexpr size_t kMaxDetailedBytes =
+    2 * 1024 * 1024;  // of a view: beyond it nodes have no texts but their names
 // A member's status is late when it is this many beats old.
 inline constexpr int kLateBeats = 3;
 

@@ -26,7 +26,7 @@ Inquiry::Inquiry(DialPlan plan, const Asker& asker, absl::Duration limit, EventL
 Inquiry::~Inquiry() {
   alive_.reset();
   loop_->Cancel(timer_);
-  context_.TryCancel();
+  if (context_ != nullptr) context_->TryCancel();
   thread_->Join();
 }
 
@@ -58,12 +58,13 @@ void Inquiry::OnDialled(OwnedFd application, const DialledAs& as) {
     *question.mutable_proof() = ProveHost(asker_.host, asker_.run_id, as.binding);
   }
   channel_ = ChannelOver(std::move(application), plan_);
-  reader_ = v1::Control::NewStub(channel_)->PrepareAsyncLook(&context_, question, thread_->queue());
+  reader_ = v1::Control::NewStub(channel_)->PrepareAsyncLook(context_.get(), question, thread_->queue());
   reader_->StartCall();
   reader_->Finish(&view_, &status_, &finished_);
 }
 
 void Inquiry::OnDialEnded(const absl::Status& why) {
+  if (!done_) return;
   dial_error_ = why;
   if (reader_ != nullptr) return;  // the call fails, too
   const auto shown = plan_.credentials == nullptr ? nullptr : plan_.credentials->newest().credentials;
@@ -86,13 +87,17 @@ void Inquiry::OnFinished() {
 
 void Inquiry::OnTooLate() {
   is_late_ = true;
-  if (reader_ != nullptr) return context_.TryCancel();
+  if (reader_ != nullptr) return context_->TryCancel();
   End(absl::DeadlineExceededError(absl::StrCat("no connection within ", absl::FormatDuration(limit_))));
 }
 
 void Inquiry::End(absl::StatusOr<v1::JobView> view) {
   if (!done_) return;
   loop_->Cancel(timer_);
+  reader_.reset();
+  context_.reset();
+  channel_.reset();
+  dialer_.reset();
   loop_->Post([alive = std::weak_ptr<bool>(alive_), done = std::exchange(done_, nullptr), view = std::move(view)] {
     if (!alive.expired()) done(view);
   });

@@ -31,6 +31,7 @@ class Inquiry {
 
   Inquiry(DialPlan plan, const Asker& asker, absl::Duration limit, EventLoop* loop, Done done);
   ~Inquiry();  // cancels it
+  // Once `done` is called the connection has been closed, though this object still exists.
   Inquiry(const Inquiry&) = delete;
   Inquiry& operator=(const Inquiry&) = delete;
 
@@ -53,7 +54,7 @@ class Inquiry {
   std::unique_ptr<Dialer> dialer_;
   absl::Status dial_error_;  // why the connection has ended; OK: it has not
   std::shared_ptr<grpc::Channel> channel_;
-  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientContext> context_ = std::make_unique<grpc::ClientContext>();
   v1::JobView view_;
   grpc::Status status_;
   Tag finished_;

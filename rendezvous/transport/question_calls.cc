@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/core/status_macros.h"
+#include "base/io/event_loop.h"
 
 namespace muster::rendezvous {
 
@@ -17,7 +18,7 @@ struct QuestionCalls::Call {
   Tag accepted, ended;
 };
 
-QuestionCalls::QuestionCalls(Answerer answer) : answer_(std::move(answer)) {}
+QuestionCalls::QuestionCalls(MayAsk may_ask, View view) : may_ask_(std::move(may_ask)), view_(std::move(view)) {}
 
 QuestionCalls::~QuestionCalls() = default;
 
@@ -49,20 +50,34 @@ void QuestionCalls::OnAccepted(bool ok) {
   }
 }
 
-grpc::Status QuestionCalls::Reply(const Call& call, grpc::ByteBuffer* bytes) const {
-  if (calls_.size() > kMaxQuestions)
-    return {grpc::StatusCode::RESOURCE_EXHAUSTED, "too many ask at the same time; ask again"};
+grpc::Status QuestionCalls::Reply(const Call& call, grpc::ByteBuffer* bytes) {
+  const auto refused = [](const absl::Status& why) {
+    return grpc::Status(static_cast<grpc::StatusCode>(why.code()), std::string(AsStd(why.message())));
+  };
+  if (calls_.size() > kMaxQuestions) return refused(absl::ResourceExhaustedError("too many ask; ask again"));
   grpc::Slice whole;
   v1::Question question;
   const bool fits = call.question.Length() <= kMaxQuestionBytes && call.question.DumpToSingleSlice(&whole).ok();
   if (!fits || !question.ParseFromArray(whole.begin(), static_cast<int>(whole.size())))
-    return {grpc::StatusCode::INVALID_ARGUMENT, "it sent something that is no question"};
-  const absl::StatusOr<v1::JobView> view = answer_(call.context.peer(), question);
-  if (!view.ok())
-    return {static_cast<grpc::StatusCode>(view.status().code()), std::string(AsStd(view.status().message()))};
-  const grpc::Slice answer(view->SerializeAsString());
-  *bytes = grpc::ByteBuffer(&answer, 1);
+    return refused(absl::InvalidArgumentError("it sent something that is no question"));
+  if (const absl::Status may = may_ask_(call.context.peer(), question); !may.ok()) return refused(may);
+  if (const absl::Status fresh = Refresh(); !fresh.ok()) return refused(fresh);
+  *bytes = grpc::ByteBuffer(&kept_, 1);  // counts references: many slow readers hold one answer
   return grpc::Status::OK;
+}
+
+absl::Status QuestionCalls::Refresh() {
+  const BootTime now = EventLoop::Now();
+  if (now < kept_at_ + kAnswerKept) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const v1::JobView view, view_());
+  kept_ = grpc::Slice(view.SerializeAsString());
+  kept_at_ = now;
+  return absl::OkStatus();
+}
+
+void QuestionCalls::Clear() {
+  calls_.clear();
+  accepting_.reset();
 }
 
 void QuestionCalls::OnEnded(Call* call) {

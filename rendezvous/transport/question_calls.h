@@ -9,22 +9,24 @@
 #include <set>
 
 #include "absl/status/statusor.h"
+#include "base/core/time.h"
 #include "muster/v1/control.grpc.pb.h"
 #include "muster/v1/control.pb.h"
 #include "rendezvous/transport/completion_thread.h"
 
 namespace muster::rendezvous {
 
-inline constexpr int kMaxQuestions = 64;               // open at a time; who comes later is told to try again
-inline constexpr size_t kMaxQuestionBytes = 8 * 1024;  // a real one has a few hundred
+inline constexpr int kMaxQuestions = 64;  // open at a time; who comes later is told to try again
+inline constexpr absl::Duration kAnswerKept = absl::Milliseconds(300);  // one answer serves all who ask meanwhile
+inline constexpr size_t kMaxQuestionBytes = 8 * 1024;                   // a real one has a few hundred
 
 class QuestionCalls {
  public:
   // peer: as gRPC names it. Errors: why it gets no answer, for people.
-  using Answerer =
-      std::function<absl::StatusOr<v1::JobView>(const std::string& peer, const v1::Question& question)>;
+  using MayAsk = std::function<absl::Status(const std::string& peer, const v1::Question& question)>;
+  using View = std::function<absl::StatusOr<v1::JobView>()>;
 
-  explicit QuestionCalls(Answerer answer);
+  QuestionCalls(MayAsk may_ask, View view);
   ~QuestionCalls();  // after the queue's thread has ended
   QuestionCalls(const QuestionCalls&) = delete;
   QuestionCalls& operator=(const QuestionCalls&) = delete;
@@ -33,6 +35,7 @@ class QuestionCalls {
   // Once the server runs. The queue must be the server's.
   void Begin(grpc::ServerCompletionQueue* queue);
   void Stop() { stopping_ = true; }  // the server is shutting down: no call is accepted any more
+  void Clear();                      // the queue's thread has ended, and the server is about to
 
  private:
   struct Call;
@@ -40,14 +43,18 @@ class QuestionCalls {
   void Accept();
   void OnAccepted(bool ok);
   void OnEnded(Call* call);
-  grpc::Status Reply(const Call& call, grpc::ByteBuffer* bytes) const;
+  grpc::Status Reply(const Call& call, grpc::ByteBuffer* bytes);
+  absl::Status Refresh();
 
-  const Answerer answer_;
+  const MayAsk may_ask_;
+  const View view_;
   v1::Control::WithRawMethod_Look<v1::Control::Service> service_;
   grpc::ServerCompletionQueue* queue_ = nullptr;
   bool stopping_ = false;
   std::unique_ptr<Call> accepting_;
   std::set<std::unique_ptr<Call>> calls_;
+  grpc::Slice kept_;  // the newest answer
+  BootTime kept_at_ = absl::InfinitePast();
 };
 
 }  // namespace muster::rendezvous

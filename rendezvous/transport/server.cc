@@ -94,7 +94,7 @@ class Server::Impl {
   void Accept();
   void OnAccepted(bool ok);
   absl::Status OpenGate(std::vector<OwnedFd> listeners);
-  absl::StatusOr<v1::JobView> Answer(const std::string& peer, const v1::Question& question);
+  absl::Status MayAsk(const std::string& peer, const v1::Question& question);
   void Read(Stream* stream);
   void OnRead(Stream* stream, bool ok);
   void Hear(Stream* stream, const grpc::ByteBuffer& bytes);
@@ -110,7 +110,9 @@ class Server::Impl {
   StreamEvents* const events_;
   v1::Rendezvous::WithRawMethod_Attend<v1::Rendezvous::Service> service_;
   QuestionCalls questions_{
-      [this](const std::string& peer, const v1::Question& question) { return Answer(peer, question); }};
+      [this](const std::string& peer, const v1::Question& question) { return MayAsk(peer, question); },
+      [this] { return events_->OnQuestion(); }};
+  Allowance questions_left_ = options_.questions;
   bool stopping_ = false;
   StatusRates rates_{options_.statuses};
   size_t admitted_ = 0;  // streams with an admitted agent
@@ -170,14 +172,15 @@ absl::Status Server::Impl::OpenGate(std::vector<OwnedFd> listeners) {
 }
 
 // With credentials the connection alone shows that the asker may know. Without them it must be a host's agent.
-absl::StatusOr<v1::JobView> Server::Impl::Answer(const std::string& peer, const v1::Question& question) {
+// Counted before the proof is checked, which takes time.
+absl::Status Server::Impl::MayAsk(const std::string& peer, const v1::Question& question) {
+  if (!questions_left_.Take(EventLoop::Now())) return absl::ResourceExhaustedError("too many ask; ask again");
   const Gate::Peer from = gate_->FindPeer(peer);
   if (from.id == 0) return absl::UnavailableError("its connection has ended");
-  const bool is_host =
-      !question.host_id().empty() && IsProved(question.proof(), question.host_id(), options_.run_id, from.binding);
-  if (options_.credentials == nullptr && !is_host)
+  if (options_.credentials != nullptr) return absl::OkStatus();
+  if (question.host_id().empty() || !IsProved(question.proof(), question.host_id(), options_.run_id, from.binding))
     return absl::PermissionDeniedError("a job without a token answers only the doors of its own nodes");
-  return events_->OnQuestion(is_host ? question.host_id() : "");
+  return events_->MayAsk(question.host_id());
 }
 
 void Server::Impl::Accept() {
@@ -353,6 +356,7 @@ void Server::Impl::Shutdown() {
   thread_->Join();
   streams_.clear();
   accepting_.reset();
+  questions_.Clear();
   gate_->Drain(kLastBytesLimit);
   gate_.reset();
   server_.reset();

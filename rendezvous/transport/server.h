@@ -29,6 +29,8 @@ inline constexpr int kMaxStatusesUnadmitted =
     8;                                          // on one stream; an agent is admitted by its first one, or refused
 inline constexpr int kStatusesPerSecond = 500;  // of one host; a real one sends some 20, and at changes
 inline constexpr int kStatusBurst = 2'000;
+inline constexpr double kQuestionsPerSecond = 100;  // of all who ask; the others are told to ask again
+inline constexpr double kQuestionBurst = 200;
 inline constexpr absl::Duration kLastBytesLimit = absl::Milliseconds(200);  // then, for what was written
 inline constexpr absl::Duration kServerShutdownLimit = absl::Seconds(1);    // after it open calls are cancelled
 
@@ -44,9 +46,14 @@ class StreamEvents {
   virtual void OnStatus(StreamId stream, const v1::AgentStatus& status) = 0;
   // The peer has ended the stream, it was lost, or it sent what no agent sends. Not called after Close().
   virtual void OnClosed(StreamId stream) = 0;
-  // Somebody asks for the state of the job, and may. host_id: of the host for which it asks, as proved; empty: the
-  // connection alone shows that it may. Errors: why it gets no answer.
-  virtual absl::StatusOr<v1::JobView> OnQuestion(const std::string& /*host_id*/) {
+  // Whether this host, which has proved itself, may ask for the state of the job, though the job has no
+  // credentials.
+  virtual absl::Status MayAsk(const std::string& /*host_id*/) {
+    return absl::PermissionDeniedError("no job is coordinated here");
+  }
+  // The state of the job, for those who may ask; kept for kAnswerKept (question_calls.h). Errors: why there is
+  // none.
+  virtual absl::StatusOr<v1::JobView> OnQuestion() {
     return absl::UnimplementedError("no job is coordinated here");
   }
   // A connection or a stream was refused. No other event of it follows but OnClosed, if it was opened.
@@ -61,7 +68,8 @@ struct ServerOptions {
   std::string run_id;
   std::string instance;  // a name that no other server has, sent to agents that attach
   absl::Duration lease;  // gRPC's timers are set longer than this
-  Allowance statuses{kStatusBurst, kStatusesPerSecond};  // of each host
+  Allowance statuses{kStatusBurst, kStatusesPerSecond};      // of each host
+  Allowance questions{kQuestionBurst, kQuestionsPerSecond};  // of all together
 };
 
 class Server {

@@ -7,6 +7,7 @@
 
 #include "base/io/bounded_call.h"
 #include "base/io/event_loop.h"
+#include "base/text/exception_text.h"
 #include "base/text/text.h"
 #include "base/text/utf8.h"
 
@@ -18,10 +19,19 @@ constexpr char kThrown[] = "  what():  ";
 
 bool HasEnded(const FailureDetails::Stream& stream) { return !stream.tail || stream.tail->ended(); }
 
-// A console that is slow may hold back standard output for long, which counts only if standard error is empty.
+// Those that may tell why the worker failed, in this order. Where muster does not get standard error, which leads
+// to a terminal, say, nobody knows whether that is empty, and standard output is no answer.
+std::vector<const FailureDetails::Stream*> Speakers(const FailureDetails::Sources& sources) {
+  const bool is_seen = sources.err.tail || !sources.err.file.empty();
+  return is_seen ? std::vector<const FailureDetails::Stream*>{&sources.err, &sources.out}
+                 : std::vector<const FailureDetails::Stream*>();
+}
+
+// Standard output speaks only where standard error is empty. A slow console may hold it back for long.
 bool IsHeardOut(const FailureDetails::Sources& sources) {
   if (!HasEnded(sources.err)) return false;
-  return HasEnded(sources.out) || (sources.err.tail && !sources.err.tail->Last().empty());
+  const bool waits = sources.err.tail && sources.err.tail->Last().empty();
+  return !waits || HasEnded(sources.out);
 }
 
 struct Words {
@@ -102,13 +112,17 @@ void FailureDetails::AddLastWords(int local_rank, Ending* ending) {
   const auto found = sources_.find(local_rank);
   if (found == sources_.end()) return;
   Words words;
-  for (const Stream* stream : {&found->second.err, &found->second.out}) {
+  for (const Stream* stream : Speakers(found->second)) {
     if (stream->tail) {
       words = WordsIn(*stream->tail);
     } else if (!stream->file.empty()) {
       words = InTime([path = stream->file] { return WordsIn(path); }).value_or(Words());
     }
-    if (!words.last.empty()) break;
+    if (words.last.empty()) continue;
+    // A program prints many things that sound like the loss of a peer: of standard output an exception alone
+    // counts.
+    if (stream == &found->second.out && !EndsWithException(words.last)) words.last.clear();
+    break;
   }
   ending->last_words = words.last;
   ending->spoke_at = words.at;
@@ -122,7 +136,7 @@ void FailureDetails::BeginLastOutput(int local_rank) {
   const auto found = sources_.find(local_rank);
   if (found == sources_.end()) return;
   std::vector<std::string> files;
-  for (const Stream* stream : {&found->second.err, &found->second.out}) {
+  for (const Stream* stream : Speakers(found->second)) {
     if (!stream->tail && !stream->file.empty()) files.push_back(stream->file);
   }
   if (files.empty()) return;
@@ -142,11 +156,13 @@ bool FailureDetails::Complete(int local_rank) const {
 std::string FailureDetails::LastOutput(int local_rank) {
   const auto found = sources_.find(local_rank);
   if (found == sources_.end()) return "";
-  const OutputTail *const err = found->second.err.tail.get(), *const out = found->second.out.tail.get();
-  std::string lines = err ? err->Last() : "";
-  if (lines.empty() && last_lines_.valid() && Complete(local_rank)) lines = last_lines_.get();
-  if (lines.empty() && out) lines = out->Last();
-  return lines;
+  const bool has_read = last_lines_.valid() && Complete(local_rank);
+  std::string of_files = has_read ? last_lines_.get() : "";
+  for (const Stream* stream : Speakers(found->second)) {
+    std::string lines = stream->tail ? stream->tail->Last() : std::exchange(of_files, "");
+    if (!lines.empty()) return lines;
+  }
+  return "";
 }
 
 }  // namespace muster::host

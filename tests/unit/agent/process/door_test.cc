@@ -23,7 +23,9 @@ class DoorTest : public ::testing::Test {
 
   void Open(Door::Ways ways) {
     thread_->Call([&] {
-      door_ = std::make_unique<Door>(thread_->loop(), host_, "run", std::move(ways));
+      v1::Answer named;
+      named.set_run_id("run");
+      door_ = std::make_unique<Door>(thread_->loop(), host_, std::move(named), std::move(ways));
       door_->OnTick();
     });
   }

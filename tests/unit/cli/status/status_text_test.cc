@@ -37,6 +37,8 @@ v1::JobView Running() {
   view.mutable_round()->set_node_count(2);
   view.mutable_round()->set_world_size(16);
   view.mutable_round()->set_restart_count(2);
+  view.mutable_round()->set_age_ms(view.state_ms());
+  view.mutable_left()->set_restarts_so_far(2);
   view.mutable_left()->set_max_restarts(3);
   view.mutable_left()->set_restarts(1);
   view.mutable_left()->set_max_node_losses(10);
@@ -117,6 +119,14 @@ TEST(StatusText, AJobThatHasEndedIsWellIfItHasSucceeded) {
   EXPECT_EQ(CodeOf(view), kExitAttention);
   EXPECT_THAT(StatusText(view, false),
               StartsWith("ATTENTION: job 4711 is over, exit code 7: rank 3 exited with code 7\n"));
+}
+
+TEST(StatusText, OfAnEarlierCoordinatorsRoundTheAgeIsNotKnown) {
+  v1::JobView view = Running();
+  view.mutable_round()->clear_age_ms();
+  view.set_state_ms(4'000);
+  EXPECT_THAT(StatusText(view, false), StartsWith("well: job 4711 runs, taken over 4s ago: 16 workers"));
+  EXPECT_EQ(nlohmann::json::parse(StatusJson(view, absl::UnixEpoch()))["round"]["started"], nullptr);
 }
 
 TEST(StatusText, EachNodeHasALineIfItIsWanted) {

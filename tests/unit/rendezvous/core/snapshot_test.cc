@@ -108,6 +108,96 @@ TEST(SnapshotTest, EndedRoundsHaveACauseAndACost) {
   EXPECT_EQ(view.lost_ms(), view.ended(0).lost_ms());
 }
 
+TEST(SnapshotTest, BudgetsAreThoseOfTheNextRoundOnceOneHasEnded) {
+  CoordinatorOptions options = Fixed(2, 2);
+  options.restart_delay = absl::Seconds(10);  // after the second failure
+  Cluster c(options);
+  StartPlaced(&c);
+  for (int left : {2, 1}) {
+    c.Fail("b", 7);
+    EXPECT_EQ(Look(c).left().restarts(), left) << "the round is still ending";
+    for (const char* node : {"a", "b", "a", "b"}) c.Apply(node);
+  }
+  ASSERT_EQ(c.state(), State::kGathering);
+  EXPECT_EQ(Look(c).left().restarts(), 0);
+  EXPECT_EQ(Look(c).left().restarts_so_far(), 2);
+}
+
+TEST(SnapshotTest, LossesAreForgottenAfterTheirWindow) {
+  CoordinatorOptions options = Elastic(2, 2);
+  options.max_node_losses = 1;
+  options.node_loss_window = absl::Minutes(10);
+  Cluster c(options);
+  StartTwo(&c);
+  c.Join("c");
+  c.Phase("b", v1::PHASE_HOST_GONE);
+  c.Close("b");
+  c.Pass(absl::Seconds(20), {"a", "c"});
+  ASSERT_EQ(c.state(), State::kRunning);
+  EXPECT_EQ(Look(c).left().node_losses(), 0);
+  EXPECT_THAT(Look(c).odd(), ElementsAre(HasSubstr("the next loss of a node ends the job")));
+  c.Pass(absl::Minutes(11), {"a", "c"});
+  EXPECT_EQ(Look(c).left().node_losses(), 1);
+  EXPECT_THAT(Look(c).odd(), IsEmpty());
+}
+
+TEST(SnapshotTest, ALimitOfNoLossesIsNotOdd) {
+  CoordinatorOptions options = Fixed(2);
+  options.max_node_losses = 0;
+  Cluster c(options);
+  StartPlaced(&c);
+  EXPECT_THAT(Look(c).odd(), IsEmpty());
+}
+
+TEST(SnapshotTest, ALostNodesRoundRanUntilItsLastSign) {
+  Cluster c(Elastic(2, 2));
+  StartTwo(&c);
+  c.Join("c");
+  c.Pass(absl::Seconds(60), {"a", "b", "c"});
+  c.Pass(absl::Seconds(40), {"a", "c"});  // b's lease ends
+  const v1::JobView view = Look(c);
+  ASSERT_EQ(view.ended_size(), 1);
+  EXPECT_EQ(view.ended(0).kind(), v1::EndedRound::KIND_NODE_LOSS);
+  EXPECT_GE(view.ended(0).lost_ms(), 10'000) << "the silence of its whole lease is lost time";
+}
+
+TEST(SnapshotTest, ASparesPreflightIsNotOdd) {
+  Cluster c(Elastic(2, 2));
+  StartTwo(&c);
+  c.At("c").status.set_preparing("its preflight runs");
+  c.Join("c");
+  EXPECT_THAT(Look(c).odd(), IsEmpty());
+}
+
+TEST(SnapshotTest, OfVeryManyNodesOnlyTheNamesRemain) {
+  CoordinatorOptions options = Elastic(2, 20'000);
+  Cluster c(options);
+  c.Join("a");
+  v1::JobView view = Look(c);
+  EXPECT_NE(view.nodes(0).host_id(), "");
+  Job job(options, c.now(), 1);
+  for (int i = 0; i < 20'000; ++i) {
+    v1::AgentStatus& status = job.hosts.Get(absl::StrCat("host-", i)).status;
+    status.set_hostname(std::string(100, 'x'));
+    status.set_trouble(std::string(100, 'y'));
+    status.set_phase(v1::PHASE_UNUSABLE);
+  }
+  view = Snapshot(c.now(), job);
+  EXPECT_EQ(view.nodes(0).trouble(), "");
+  EXPECT_LT(view.ByteSizeLong(), size_t{4} << 20);
+  EXPECT_THAT(view.odd(0), HasSubstr("yyy"));
+}
+
+TEST(RoundHistoryTest, ARoundThatGoesOnAfterAllCostsNoMore) {
+  RoundHistory history;
+  const BootTime began = FromBootNanos(1'000'000'000);
+  history.OnEnd({.number = 1, .trouble = began});
+  history.OnEnd({.number = 1, .trouble = began, .ran = absl::Seconds(3)});
+  EXPECT_EQ(history.newest().size(), 1u) << "the same round";
+  history.OnEnd({.number = 2, .trouble = began + absl::Seconds(7)});
+  EXPECT_EQ(history.LostBy(began + absl::Seconds(8)), absl::Seconds(8)) << "none had started in between";
+}
+
 TEST(RoundHistoryTest, ATroubleCostsUntilTheNextRoundStarts) {
   RoundHistory history;
   const BootTime began = FromBootNanos(1'000'000'000);

@@ -1,14 +1,27 @@
 // Questions about a job, and who is answered.
 #include "rendezvous/transport/inquiry.h"
 
+#include <fstream>
 #include <optional>
+#include <string>
 
+#include "absl/strings/str_format.h"
 #include "tests/unit/rendezvous/transport/wire_fixture.h"
 
 namespace muster::rendezvous {
 namespace {
 
 constexpr char kRun[] = "run";
+
+// Whether this machine has an open connection to the port.
+bool HasConnection(int port) {
+  std::ifstream table("/proc/self/net/tcp");
+  const std::string remote = absl::StrFormat("0100007F:%04X 01 ", port);
+  for (std::string row; std::getline(table, row);) {
+    if (row.find(remote) != std::string::npos) return true;
+  }
+  return false;
+}
 constexpr char kToken[] = "a-token-of-more-than-22-characters";
 
 class InquiryTest : public WireTest {
@@ -41,13 +54,14 @@ TEST_F(InquiryTest, WithATokenTheConnectionShowsThatTheAskerMayKnow) {
   const absl::StatusOr<v1::JobView> view = Ask(server->port(), kToken, {});
   ASSERT_TRUE(view.ok()) << view.status();
   EXPECT_EQ(view->run_id(), kRun);
-  EXPECT_EQ(attendees_.questions, std::vector<std::string>{""});
+  EXPECT_TRUE(Ask(server->port(), kToken, IdentityFrom(NewSecret())).ok()) << "a host that nobody knows, too";
+  EXPECT_TRUE(attendees_.questions.empty()) << "the token is enough";
 }
 
 TEST_F(InquiryTest, AnotherTokenIsRefused) {
   const auto server = ServeWith(kToken);
   EXPECT_TRUE(absl::IsUnauthenticated(Ask(server->port(), "another-token-of-22-characters", {}).status()));
-  EXPECT_TRUE(attendees_.questions.empty());
+  EXPECT_EQ(attendees_.views, 0);
 }
 
 TEST_F(InquiryTest, WithoutATokenOnlyAHostIsAnswered) {
@@ -73,8 +87,53 @@ TEST_F(InquiryTest, AnAnswerOfThousandsOfNodesArrives) {
 
 TEST_F(InquiryTest, WhyThereIsNoAnswerIsSaid) {
   attendees_.refusal = absl::PermissionDeniedError("the node that asks is not in this job");
+  const auto server = ServeWith("");
+  EXPECT_EQ(Ask(server->port(), "", IdentityFrom(NewSecret())).status().message(),
+            "the node that asks is not in this job");
+  EXPECT_EQ(attendees_.views, 0);
+}
+
+TEST_F(InquiryTest, OnlySoManyQuestionsAreHeard) {
+  ServerOptions options = Options();
+  options.run_id = kRun;
+  options.questions = Allowance(3, 0);
+  const auto server = Serve(options);
+  const Identity host = IdentityFrom(NewSecret());
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(Ask(server->port(), "", host).ok());
+  EXPECT_EQ(Ask(server->port(), "", host).status().message(), "too many ask; ask again");
+  EXPECT_EQ(attendees_.questions.size(), 3u) << "its proof was not looked at";
+}
+
+TEST_F(InquiryTest, TheConnectionEndsWithTheAnswer) {
   const auto server = ServeWith(kToken);
-  EXPECT_EQ(Ask(server->port(), kToken, {}).status().message(), "the node that asks is not in this job");
+  DialPlan plan;
+  plan.coordinator.set_host("127.0.0.1");
+  plan.coordinator.set_port(static_cast<uint32_t>(server->port()));
+  plan.lease = absl::Seconds(10);
+  plan.credentials = WithToken(kToken);
+  bool told = false;
+  Inquiry inquiry(plan, {}, kPatience, &loop_, [&told](const auto& view) { told = view.ok(); });
+  ASSERT_TRUE(Until([&] { return told; }));
+  EXPECT_TRUE(Until([&] { return !HasConnection(server->port()); })) << "though the inquiry still exists";
+}
+
+TEST_F(InquiryTest, AServerMayEndWhileSomebodyAsks) {
+  for (int turns : {0, 1, 2, 5, 20}) {
+    auto server = ServeWith(kToken);
+    DialPlan plan;
+    plan.coordinator.set_host("127.0.0.1");
+    plan.coordinator.set_port(static_cast<uint32_t>(server->port()));
+    plan.lease = absl::Seconds(10);
+    plan.credentials = WithToken(kToken);
+    bool told = false;
+    Inquiry inquiry(plan, {}, kPatience, &loop_, [&told](const auto&) { told = true; });
+    for (int i = 0; i < turns && !told; ++i) {
+      loop_.Post([this] { loop_.Stop(); });
+      loop_.Run();
+    }
+    server.reset();
+    EXPECT_TRUE(Until([&] { return told; }));
+  }
 }
 
 TEST_F(InquiryTest, ANobodyThatListensIsSaid) {

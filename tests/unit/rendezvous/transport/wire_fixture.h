@@ -43,13 +43,17 @@ class Attendees : public StreamEvents {
   void OnTurnedAway(const std::string& peer, const std::string& why) override {
     turned_away.push_back(peer + ": " + why);
   }
-  absl::StatusOr<v1::JobView> OnQuestion(const std::string& host_id) override {
+  absl::Status MayAsk(const std::string& host_id) override {
     questions.push_back(host_id);
-    if (!refusal.ok()) return refusal;
+    return refusal;
+  }
+  absl::StatusOr<v1::JobView> OnQuestion() override {
+    ++views;
     return view;
   }
 
-  std::vector<std::string> questions;  // host ids of those who asked
+  std::vector<std::string> questions;  // host ids of those who had to prove theirs
+  int views = 0;                       // that were made
   v1::JobView view;                    // the answer, unless it is a refusal
   absl::Status refusal;
   std::set<StreamId> opened;

@@ -321,7 +321,8 @@ TEST(FailureDetailsTest, TheOutputIsThePipesElseTheFiles) {
 TEST(FailureDetailsTest, StandardOutputSpeaksWhereStandardErrorIsEmpty) {
   const TestFolder folder;
   std::ofstream(folder / "stderr.log") << "";
-  std::ofstream(folder / "stdout.log") << "ValueError: of the file\n";
+  std::ofstream(folder / "stdout.log")
+      << "Traceback (most recent call last):\n  File \"t.py\", line 1\nValueError: of the file\n";
   FailureDetails details;
   const auto err = std::make_shared<OutputTail>(), out = std::make_shared<OutputTail>();
   details.Expect(
@@ -331,11 +332,12 @@ TEST(FailureDetailsTest, StandardOutputSpeaksWhereStandardErrorIsEmpty) {
   details.Expect(3, {.error_file = "", .err = {.tail = err}, .out = {.file = folder / "stdout.log"}});
   err->End();
   EXPECT_FALSE(details.HasHeardOut(1)) << "standard output may have more to say";
-  out->Feed("ValueError: of the pipe\n");
+  out->Feed("Traceback (most recent call last):\n  File \"t.py\", line 1\nValueError: of the pipe\n");
   out->End();
   EXPECT_TRUE(details.HasHeardOut(1));
   for (const auto& [local_rank, from] : {std::pair(0, "file"), {1, "pipe"}, {2, "pipe"}, {3, "file"}}) {
-    const std::string expected = absl::StrCat("ValueError: of the ", from);
+    const std::string expected =
+        absl::StrCat("Traceback (most recent call last):\n  File \"t.py\", line 1\nValueError: of the ", from);
     Ending ending{.number = 1};
     details.AddLastWords(local_rank, &ending);
     EXPECT_EQ(ending.last_words, expected) << local_rank;
@@ -343,6 +345,38 @@ TEST(FailureDetailsTest, StandardOutputSpeaksWhereStandardErrorIsEmpty) {
     AwaitComplete(details, local_rank);
     EXPECT_EQ(details.LastOutput(local_rank), expected) << local_rank;
   }
+}
+
+TEST(FailureDetailsTest, StandardErrorThatNobodySeesIsNotEmpty) {
+  const TestFolder folder;
+  std::ofstream(folder / "stdout.log") << "step 100\n";
+  const auto out = std::make_shared<OutputTail>();
+  out->Feed("step 100\n");
+  out->End();
+  FailureDetails details;
+  details.Expect(0, {.error_file = "", .out = {.file = folder / "stdout.log"}});
+  details.Expect(1, {.error_file = "", .out = {.tail = out}});
+  for (const int local_rank : {0, 1}) {
+    Ending ending{.number = 1};
+    details.AddLastWords(local_rank, &ending);
+    EXPECT_EQ(ending.last_words, "");
+    details.BeginLastOutput(local_rank);
+    AwaitComplete(details, local_rank);
+    EXPECT_EQ(details.LastOutput(local_rank), "");
+  }
+}
+
+TEST(FailureDetailsTest, OfStandardOutputOnlyAnExceptionMayBeAnEcho) {
+  const auto err = std::make_shared<OutputTail>(), out = std::make_shared<OutputTail>();
+  FailureDetails details;
+  details.Expect(0, {.error_file = "", .err = {.tail = err}, .out = {.tail = out}});
+  err->End();
+  out->Feed("Connection reset by peer, giving up\n");
+  out->End();
+  Ending ending{.number = 1};
+  details.AddLastWords(0, &ending);
+  EXPECT_EQ(ending.last_words, "");
+  EXPECT_EQ(details.LastOutput(0), "Connection reset by peer, giving up");
 }
 
 TEST(FailureDetailsTest, AConsoleThatHoldsBackStandardOutputDelaysNothing) {
