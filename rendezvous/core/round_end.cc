@@ -201,8 +201,6 @@ void NoteLosses(BootTime now, Job* job) {
   }
 }
 
-}  // namespace
-
 // The first sign of a lost node is its silence, which comes before the drain.
 void Remember(const RoundAccount& account, Job* job) {
   const GreatestRound& round = job->greatest;
@@ -212,6 +210,8 @@ void Remember(const RoundAccount& account, Job* job) {
   if (round.was_made_here) ended.ran = std::max(absl::ZeroDuration(), trouble - round.since);
   job->history.OnEnd(ended);
 }
+
+}  // namespace
 
 void CloseRound(BootTime now, Job* job, Effects* out) {
   NoteLosses(now, job);
