@@ -150,8 +150,9 @@ std::vector<std::string> EndedRounds(const View& view, int most) {
   for (int i = view.ended_size() - 1; i >= 0 && static_cast<int>(lines.size()) < most; --i) {
     const v1::EndedRound& round = view.ended(i);
     const std::string cost = round.lost_ms() > 0 ? absl::StrCat(", then ", Brief(round.lost_ms()), " lost") : "";
-    lines.push_back(absl::StrCat("round ", round.number(), ", ", Age(round.age_ms()), " ago: ran ",
-                                 Age(round.ran_ms()), cost, ": ", OneLine(round.cause())));
+    const std::string ran = round.has_ran_ms() ? absl::StrCat("ran ", Age(round.ran_ms())) : "ran";
+    lines.push_back(absl::StrCat("round ", round.number(), ", ", Age(round.age_ms()), " ago: ", ran, cost, ": ",
+                                 OneLine(round.cause())));
   }
   return lines;
 }

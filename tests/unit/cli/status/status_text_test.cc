@@ -125,6 +125,8 @@ TEST(StatusText, OfAnEarlierCoordinatorsRoundTheAgeIsNotKnown) {
   v1::JobView view = Running();
   view.mutable_round()->clear_age_ms();
   view.set_state_ms(4'000);
+  view.add_ended()->set_cause("rank 3 exited with code 1");
+  EXPECT_THAT(StatusText(view, false), HasSubstr("round 0, 0s ago: ran: rank 3 exited with code 1\n"));
   EXPECT_THAT(StatusText(view, false), StartsWith("well: job 4711 runs, taken over 4s ago: 16 workers"));
   EXPECT_EQ(nlohmann::json::parse(StatusJson(view, absl::UnixEpoch()))["round"]["started"], nullptr);
 }
