@@ -72,8 +72,10 @@ void Door::Hear(Visitor* visitor) {
   if (question.names_only()) return Reply(visitor, answer);
   std::optional<v1::JobView> view = ways_.look();
   if (!view && EventLoop::Now() < kept_at_ + kViewKept) view = kept_;
-  if (!view && std::exchange(asking_, true)) return;
-  if (!view) return ways_.ask([this](const absl::StatusOr<v1::JobView>& answered) { OnAnswer(answered); });
+  if (!view) {
+    if (std::exchange(asking_, true)) return;  // that answer serves this one, too
+    return ways_.ask([this](const absl::StatusOr<v1::JobView>& answered) { OnAnswer(answered); });
+  }
   *answer.mutable_view() = *std::move(view);
   Reply(visitor, answer);
 }

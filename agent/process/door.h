@@ -1,7 +1,7 @@
 // The door of a node: a local socket at which processes of the same user, and root, ask for the state of the job.
-// The coordinator answers; where that is in another process, the agent asks it, once for all who wait. Nobody is
-// waited for: who does not speak or read in time is dropped, and so is who comes when too many are here. Lives on
-// the loop thread.
+// The coordinator answers; where that is in another process, the agent asks it, once for all who wait. No
+// visitor is waited for: one that does not speak or read in time is dropped, and so is each new one while too many
+// are here. Lives on the loop thread.
 #pragma once
 
 #include <functional>
@@ -26,7 +26,6 @@ inline constexpr size_t kMaxAskedBytes = 8 * 1024;  // of a question
 inline constexpr absl::Duration kVisitLimit = absl::Seconds(10);
 // An answer of the coordinator serves whoever asks within this time.
 inline constexpr absl::Duration kViewKept = absl::Milliseconds(500);
-
 inline constexpr absl::Duration kAskLimit = absl::Seconds(5);  // for the coordinator's answer
 
 class Door {

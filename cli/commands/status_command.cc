@@ -92,8 +92,7 @@ const std::vector<OptionSpec>& StatusOptions() {
       {kRunId, "ID", Group::kOther, kOwn, "Of the jobs that are here, the one with this run id."},
       {kEndpoint, "HOST:PORT", Group::kOther, kOwn,
        "Ask the coordinator at this address instead: the primary's, as --rdzv-endpoint names it. Needs --rdzv-id "
-       "and the "
-       "job's token."},
+       "and the job's token."},
       {kTokenFileOption, "FILE", Group::kOther, kOwn, "With --endpoint: the job's token. Default: MUSTER_TOKEN."}};
   return *table;
 }

@@ -1,10 +1,11 @@
 #include "cli/status/status_text.h"
 
-#include <algorithm>
 #include <map>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -22,43 +23,21 @@ using Node = v1::NodeView;
 constexpr int kRoundsShown = 3;
 constexpr absl::Duration kDay = absl::Hours(24);
 
-// In the order of the lines for people; the word for JSON, and the one in front of the names.
-struct PartName {
+// In the order of the lines for people, with the words in front of the names.
+struct PartTitle {
   Node::Part part;
-  const char* key;
   const char* title;
 };
-constexpr PartName kParts[] = {
-    {Node::PART_MEMBER, "member", "train"},
-    {Node::PART_READY, "ready", "ready"},
-    {Node::PART_SPARE, "spare", "spare"},
-    {Node::PART_ARRIVING, "arriving", "not ready"},
-    {Node::PART_SET_ASIDE, "set_aside", "set aside"},
-    {Node::PART_STANDBY, "standby", "stand by"},
-    {Node::PART_OBSERVER, "observer", "observe"},
+constexpr PartTitle kParts[] = {
+    {Node::PART_MEMBER, "train"},       {Node::PART_READY, "ready"},         {Node::PART_SPARE, "spare"},
+    {Node::PART_ARRIVING, "not ready"}, {Node::PART_SET_ASIDE, "set aside"}, {Node::PART_STANDBY, "stand by"},
+    {Node::PART_OBSERVER, "observe"},
 };
 
-const char* KeyOf(Node::Part part) {
-  const auto* const found =
-      std::find_if(std::begin(kParts), std::end(kParts), [part](const PartName& one) { return one.part == part; });
-  return found == std::end(kParts) ? "unknown" : found->key;
-}
-
-const char* KeyOf(View::State state) {
-  switch (state) {
-    case View::STATE_RECOVERING:
-      return "recovering";
-    case View::STATE_GATHERING:
-      return "gathering";
-    case View::STATE_RUNNING:
-      return "running";
-    case View::STATE_DRAINING:
-      return "draining";
-    case View::STATE_ENDING:
-      return "ending";
-    default:
-      return "unknown";
-  }
+// The word for programs: "STATE_RUNNING" without its prefix is "running". name: empty for a value of a later
+// version.
+std::string KeyOf(const std::string& name, std::string_view prefix) {
+  return name.empty() ? "unknown" : absl::AsciiStrToLower(name.substr(prefix.size()));
 }
 
 const char* PhaseOf(v1::Phase phase) {
@@ -180,7 +159,7 @@ Json NodeObject(const Node& node, absl::Time now) {
   Json object;
   object["host"] = node.hostname();
   object["host_id"] = node.host_id();
-  object["part"] = KeyOf(node.part());
+  object["part"] = KeyOf(Node::Part_Name(node.part()), "PART_");
   object["phase"] = PhaseOf(node.phase());
   object["node_rank"] = node.has_node_rank() ? Json(node.node_rank()) : Json();
   object["place"] = node.has_place() ? Json(node.place()) : Json();
@@ -210,24 +189,11 @@ Json RoundObject(const View& view, absl::Time now) {
   return object;
 }
 
-const char* KeyOf(v1::EndedRound::Kind kind) {
-  switch (kind) {
-    case v1::EndedRound::KIND_MEMBERSHIP:
-      return "membership";
-    case v1::EndedRound::KIND_WORKER_FAILURE:
-      return "worker_failure";
-    case v1::EndedRound::KIND_NODE_LOSS:
-      return "node_loss";
-    default:
-      return "unknown";
-  }
-}
-
 Json EndedObjects(const View& view, absl::Time now) {
   Json list = Json::array();
   for (const v1::EndedRound& round : view.ended()) {
     list.push_back({{"round", round.number()},
-                    {"kind", KeyOf(round.kind())},
+                    {"kind", KeyOf(v1::EndedRound::Kind_Name(round.kind()), "KIND_")},
                     {"cause", round.cause()},
                     {"trouble", Rfc3339(now - absl::Milliseconds(round.age_ms()))},
                     {"ran_s", round.has_ran_ms() ? Json(static_cast<double>(round.ran_ms()) / 1000) : Json()},
@@ -256,7 +222,7 @@ std::string StatusText(const View& view, bool each_node) {
   for (const std::string& odd : view.odd()) absl::StrAppend(&out, "  ! ", OneLine(odd), "\n");
   std::map<Node::Part, std::vector<std::string>> names;
   for (const Node& node : view.nodes()) names[node.part()].push_back(OneLine(node.hostname()));
-  for (const PartName& part : kParts) {
+  for (const PartTitle& part : kParts) {
     if (const auto found = names.find(part.part); found != names.end())
       Row(part.title, absl::StrCat(found->second.size(), ": ", NameRanges(found->second)), &out);
   }
@@ -276,7 +242,7 @@ std::string StatusJson(const View& view, absl::Time now) {
   Json object;
   object["run_id"] = view.run_id();
   object["well"] = CodeOf(view) == 0;
-  object["state"] = KeyOf(view.state());
+  object["state"] = KeyOf(View::State_Name(view.state()), "STATE_");
   object["since"] = Rfc3339(now - absl::Milliseconds(view.state_ms()));
   object["reason"] = view.reason().empty() ? Json() : Json(view.reason());
   object["odd"] = TextsOf(view.odd());

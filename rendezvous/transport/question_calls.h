@@ -16,7 +16,7 @@
 
 namespace muster::rendezvous {
 
-inline constexpr int kMaxQuestions = 64;  // open at a time; who comes later is told to try again
+inline constexpr int kMaxQuestions = 64;  // open at a time; more are told to ask again
 inline constexpr absl::Duration kAnswerKept = absl::Milliseconds(300);  // one answer serves all who ask meanwhile
 inline constexpr size_t kMaxQuestionBytes = 8 * 1024;                   // a real one has a few hundred
 

@@ -29,7 +29,7 @@ inline constexpr int kMaxStatusesUnadmitted =
     8;                                          // on one stream; an agent is admitted by its first one, or refused
 inline constexpr int kStatusesPerSecond = 500;  // of one host; a real one sends some 20, and at changes
 inline constexpr int kStatusBurst = 2'000;
-inline constexpr double kQuestionsPerSecond = 100;  // of all who ask; the others are told to ask again
+inline constexpr double kQuestionsPerSecond = 100;  // from all together; more are told to ask again
 inline constexpr double kQuestionBurst = 200;
 inline constexpr absl::Duration kLastBytesLimit = absl::Milliseconds(200);  // then, for what was written
 inline constexpr absl::Duration kServerShutdownLimit = absl::Seconds(1);    // after it open calls are cancelled

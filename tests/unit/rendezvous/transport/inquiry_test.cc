@@ -33,16 +33,21 @@ class InquiryTest : public WireTest {
     return Serve(options);
   }
 
-  // What somebody is told.
-  absl::StatusOr<v1::JobView> Ask(int port, const std::string& token, const Identity& host,
-                                  const std::string& run_id = kRun) {
+  static DialPlan PlanTo(int port, const std::string& token) {
     DialPlan plan;
     plan.coordinator.set_host("127.0.0.1");
     plan.coordinator.set_port(static_cast<uint32_t>(port));
     plan.lease = absl::Seconds(10);
     if (!token.empty()) plan.credentials = WithToken(token);
+    return plan;
+  }
+
+  // The answer that this asker gets.
+  absl::StatusOr<v1::JobView> Ask(int port, const std::string& token, const Identity& host,
+                                  const std::string& run_id = kRun) {
     std::optional<absl::StatusOr<v1::JobView>> told;
-    Inquiry inquiry(plan, {host, run_id}, kPatience, &loop_, [&told](const auto& view) { told = view; });
+    Inquiry inquiry(PlanTo(port, token), {host, run_id}, kPatience, &loop_,
+                    [&told](const auto& view) { told = view; });
     EXPECT_TRUE(Until([&] { return told.has_value(); }));
     return told.value_or(absl::UnknownError("nothing"));
   }
@@ -106,13 +111,9 @@ TEST_F(InquiryTest, OnlySoManyQuestionsAreHeard) {
 
 TEST_F(InquiryTest, TheConnectionEndsWithTheAnswer) {
   const auto server = ServeWith(kToken);
-  DialPlan plan;
-  plan.coordinator.set_host("127.0.0.1");
-  plan.coordinator.set_port(static_cast<uint32_t>(server->port()));
-  plan.lease = absl::Seconds(10);
-  plan.credentials = WithToken(kToken);
   bool told = false;
-  Inquiry inquiry(plan, {}, kPatience, &loop_, [&told](const auto& view) { told = view.ok(); });
+  Inquiry inquiry(PlanTo(server->port(), kToken), {}, kPatience, &loop_,
+                  [&told](const auto& view) { told = view.ok(); });
   ASSERT_TRUE(Until([&] { return told; }));
   EXPECT_TRUE(Until([&] { return !HasConnection(server->port()); })) << "though the inquiry still exists";
 }
@@ -120,13 +121,8 @@ TEST_F(InquiryTest, TheConnectionEndsWithTheAnswer) {
 TEST_F(InquiryTest, AServerMayEndWhileSomebodyAsks) {
   for (int turns : {0, 1, 2, 5, 20}) {
     auto server = ServeWith(kToken);
-    DialPlan plan;
-    plan.coordinator.set_host("127.0.0.1");
-    plan.coordinator.set_port(static_cast<uint32_t>(server->port()));
-    plan.lease = absl::Seconds(10);
-    plan.credentials = WithToken(kToken);
     bool told = false;
-    Inquiry inquiry(plan, {}, kPatience, &loop_, [&told](const auto&) { told = true; });
+    Inquiry inquiry(PlanTo(server->port(), kToken), {}, kPatience, &loop_, [&told](const auto&) { told = true; });
     for (int i = 0; i < turns && !told; ++i) {
       loop_.Post([this] { loop_.Stop(); });
       loop_.Run();
@@ -143,13 +139,8 @@ TEST_F(InquiryTest, ANobodyThatListensIsSaid) {
 
 TEST_F(InquiryTest, ItMayBeGivenUp) {
   const auto server = ServeWith(kToken);
-  DialPlan plan;
-  plan.coordinator.set_host("127.0.0.1");
-  plan.coordinator.set_port(static_cast<uint32_t>(server->port()));
-  plan.lease = absl::Seconds(10);
-  plan.credentials = WithToken(kToken);
   for (int turns : {0, 1, 3, 10}) {
-    Inquiry inquiry(plan, {}, kPatience, &loop_, [](const auto&) {});
+    Inquiry inquiry(PlanTo(server->port(), kToken), {}, kPatience, &loop_, [](const auto&) {});
     for (int i = 0; i < turns; ++i) {
       loop_.Post([this] { loop_.Stop(); });
       loop_.Run();
