@@ -20,7 +20,8 @@ build_packages=(
 )
 test_packages=(libmimalloc-dev clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 spin gcc libc6-dev iproute2 procps
   util-linux openssl valgrind groff-base
-  slurmctld slurmd slurm-client openmpi-bin)  # launchers that muster is tested with: 10 MB
+  slurmctld slurmd slurm-client openmpi-bin  # launchers that muster is tested with: 10 MB
+  tmux)                                      # a terminal that shows what `muster status --watch` draws
 venv_packages=(python3-venv python3-pip)
 
 say() { printf 'setup: %s\n' "$*"; }

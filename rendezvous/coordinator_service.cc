@@ -6,6 +6,7 @@
 #include "base/core/status_macros.h"
 #include "base/wire/ids.h"
 #include "rendezvous/core/snapshot.h"
+#include "rendezvous/core/stack_view.h"
 
 namespace muster::rendezvous {
 
@@ -51,9 +52,12 @@ void CoordinatorService::DetachLocal(StreamId stream) {
 
 void CoordinatorService::Tick() { driver().Feed(&Coordinator::OnTick); }
 
-std::optional<v1::JobView> CoordinatorService::Look() const {
+std::optional<v1::JobView> CoordinatorService::Look(const v1::Question& question) {
   if (!core_.has_value()) return std::nullopt;
-  v1::JobView view = Snapshot(callbacks_.clock(), core_->job());
+  if (question.stacks()) driver_->Feed(&Coordinator::OnStacksWanted);
+  const BootTime now = callbacks_.clock();
+  v1::JobView view = Snapshot(now, core_->job());
+  if (question.stacks()) *view.mutable_stacks() = StacksOf(now, core_->job());
   view.set_protocol(kProtocol);
   return view;
 }
@@ -64,8 +68,8 @@ absl::Status CoordinatorService::MayAsk(const std::string& host_id) {
   return absl::PermissionDeniedError("the node that asks is not in this job");
 }
 
-absl::StatusOr<v1::JobView> CoordinatorService::OnQuestion() {
-  std::optional<v1::JobView> view = Look();
+absl::StatusOr<v1::JobView> CoordinatorService::OnQuestion(const v1::Question& question) {
+  std::optional<v1::JobView> view = Look(question);
   if (!view) return absl::UnavailableError("the coordinator begins");
   return *std::move(view);
 }

@@ -44,8 +44,10 @@ class CoordinatorService : private StreamEvents {
   void OnLocalStatus(StreamId stream, const v1::AgentStatus& status);
   void DetachLocal(StreamId stream);
 
-  void Tick();                              // every kTick
-  std::optional<v1::JobView> Look() const;  // the job at this moment; nullopt: the core has not begun
+  void Tick();  // every kTick
+  // The job at this moment, and, if the question wants them, the stacks that are known so far; nullopt: the core
+  // has not begun.
+  std::optional<v1::JobView> Look(const v1::Question& question);
   std::string Waiting() const { return core_.has_value() ? core_->Waiting() : ""; }
   // The verdict, once the job is over and every node has been told or the time for that has passed.
   std::optional<v1::Verdict> FinishedWith() const;
@@ -63,7 +65,7 @@ class CoordinatorService : private StreamEvents {
   void OnClosed(StreamId stream) override;
   void OnTurnedAway(const std::string& peer, const std::string& why) override;
   absl::Status MayAsk(const std::string& host_id) override;
-  absl::StatusOr<v1::JobView> OnQuestion() override;
+  absl::StatusOr<v1::JobView> OnQuestion(const v1::Question& question) override;
 
   CoordinatorDriver& driver();
   void Do(const SendDirective& send);

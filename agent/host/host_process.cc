@@ -236,7 +236,7 @@ class HostProcess {
 
   void Apply(const TakeSnapshot& effect) {
     snapshots_.Take(
-        workers_.Subjects(effect.first_rank), plan_.file,
+        workers_.Subjects(effect.first_rank, effect.with_recorders), plan_.file,
         [this](const std::vector<RankSnapshot>& snapshots) { driver_.Feed(&HostCore::OnSnapshot, snapshots); });
   }
 

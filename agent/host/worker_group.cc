@@ -404,11 +404,12 @@ std::set<pid_t> WorkerGroup::Pids() const {
   return pids;
 }
 
-std::vector<SnapshotTaker::Subject> WorkerGroup::Subjects(int first_rank) const {
+std::vector<SnapshotTaker::Subject> WorkerGroup::Subjects(int first_rank, bool with_recorders) const {
   std::vector<SnapshotTaker::Subject> subjects;
   for (const auto& [local_rank, worker] : workers_) {
     const int rank = first_rank + local_rank;
-    subjects.push_back({rank, worker.pid, recorders_.PathsOf(rank), worker.stacks});
+    subjects.push_back(
+        {rank, worker.pid, with_recorders ? recorders_.PathsOf(rank) : RecorderPaths(), worker.stacks});
   }
   return subjects;
 }

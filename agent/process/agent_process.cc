@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -166,7 +167,7 @@ class AgentProcess {
   std::optional<rendezvous::CredentialWatch> credentials_;  // made by Begin()
   std::unique_ptr<LocalCoordinator> coordinator_;           // made by Begin(); outlives the session
   std::unique_ptr<rendezvous::Session> session_;
-  std::unique_ptr<rendezvous::Inquiry> inquiry_;
+  std::map<bool, std::unique_ptr<rendezvous::Inquiry>> inquiries_;  // of the door: with stacks, and without
   std::unique_ptr<Door> door_;
 
   bool disconnecting_ = false;
@@ -200,7 +201,7 @@ AgentProcess::~AgentProcess() {
   }
   ender_.reset();
   door_.reset();
-  inquiry_.reset();
+  inquiries_.clear();
   session_.reset();
   coordinator_.reset();
   if (host_pidfd_ >= 0) close(host_pidfd_);
@@ -211,7 +212,10 @@ AgentProcess::~AgentProcess() {
 void AgentProcess::Do(const SendToHost& send) {
   if (send.directive.has_start()) UpdateLogContext(send.directive.start());
   // The host prints the very last line, so flush what agent and coordinator have logged about the end.
-  if (send.directive.has_exit() && !std::exchange(exit_sent_, true)) writer_.Flush(kFinalFlushLimit);
+  if (send.directive.has_exit() && !std::exchange(exit_sent_, true)) {
+    writer_.Flush(kFinalFlushLimit);
+    if (door_ != nullptr) door_->OnEnd(send.directive.exit());
+  }
   link_->Send(send.directive);
 }
 
@@ -368,11 +372,11 @@ void AgentProcess::CheckLocalAddress() {
 
 void AgentProcess::OpenDoor() {
   Door::Ways ways;
-  ways.look = [this] { return coordinator_->Look(); };
-  ways.ask = [this](Door::Done done) {
-    inquiry_ = std::make_unique<rendezvous::Inquiry>(
+  ways.look = [this](const v1::Question& question) { return coordinator_->Look(question); };
+  ways.ask = [this](const v1::Question& question, Door::Done done) {
+    inquiries_[question.stacks()] = std::make_unique<rendezvous::Inquiry>(
         rendezvous::DialPlanFrom(config_, credentials_->credentials()),
-        rendezvous::Inquiry::Asker{rendezvous::IdentityOf(config_), config_.run_id()}, kAskLimit, &loop_,
+        rendezvous::Inquiry::Asker{rendezvous::IdentityOf(config_), config_.run_id()}, question, kAskLimit, &loop_,
         std::move(done));
   };
   v1::Answer named;

@@ -16,8 +16,8 @@ namespace muster::agent {
 
 struct Door::Visitor {
   OwnedFd socket;
-  IncomingFrame question{kMaxAskedBytes};
-  bool has_asked = false;
+  IncomingFrame incoming{kMaxAskedBytes};
+  std::optional<v1::Question> question;  // nullopt: it has not asked yet
   std::optional<OutgoingFrame> answer;
   EventLoop::TimerId limit = 0;
 };
@@ -57,42 +57,76 @@ void Door::Accept() {
 
 void Door::OnEvents(Visitor* visitor, uint32_t events) {
   if (visitor->answer) return Write(visitor);
-  if (visitor->has_asked || (events & EPOLLIN) == 0) return Remove(visitor);  // it has hung up
-  const absl::StatusOr<bool> whole = visitor->question.Read(visitor->socket.get());
+  if (visitor->question || (events & EPOLLIN) == 0) return Remove(visitor);  // it has hung up
+  const absl::StatusOr<bool> whole = visitor->incoming.Read(visitor->socket.get());
   if (!whole.ok()) return Remove(visitor);
   if (*whole) Hear(visitor);
 }
 
 void Door::Hear(Visitor* visitor) {
   v1::Question question;
-  const std::string_view bytes = visitor->question.payload();
+  const std::string_view bytes = visitor->incoming.payload();
   if (!question.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return Remove(visitor);
-  visitor->has_asked = true;
-  v1::Answer answer = named_;
-  if (question.names_only()) return Reply(visitor, answer);
-  std::optional<v1::JobView> view = ways_.look();
-  if (!view && EventLoop::Now() < kept_at_ + kViewKept) view = kept_;
+  visitor->question = std::move(question);
+  if (visitor->question->names_only()) return Reply(visitor, named_);
+  if (!visitor->question->until_end()) return Pass(visitor);
+  if (end_) return Reply(visitor, *end_);
+  loop_->Cancel(visitor->limit);
+}
+
+void Door::Pass(Visitor* visitor) {
+  const v1::Question& question = *visitor->question;
+  Asked& asked = question.stacks() ? with_stacks_ : plain_;
+  std::optional<v1::JobView> view = ways_.look(question);
+  if (!view && EventLoop::Now() < asked.kept_at + kViewKept) view = asked.kept;
   if (!view) {
-    if (std::exchange(asking_, true)) return;  // that answer serves this one, too
-    return ways_.ask([this](const absl::StatusOr<v1::JobView>& answered) { OnAnswer(answered); });
+    if (std::exchange(asked.is_open, true)) return;  // that answer serves this one, too
+    v1::Question passed;
+    passed.set_stacks(question.stacks());
+    return ways_.ask(passed, [this, stacks = question.stacks()](const absl::StatusOr<v1::JobView>& answered) {
+      OnAnswer(stacks, answered);
+    });
   }
+  v1::Answer answer = named_;
   *answer.mutable_view() = *std::move(view);
   Reply(visitor, answer);
 }
 
-void Door::OnAnswer(const absl::StatusOr<v1::JobView>& view) {
-  asking_ = false;
+void Door::OnAnswer(bool stacks, const absl::StatusOr<v1::JobView>& view) {
+  Asked& asked = stacks ? with_stacks_ : plain_;
+  asked.is_open = false;
   v1::Answer answer = named_;
   if (view.ok()) {
     *answer.mutable_view() = *view;
-    kept_ = *view;
-    kept_at_ = EventLoop::Now();
+    asked.kept = *view;
+    asked.kept_at = EventLoop::Now();
   } else {
     answer.set_why_not(std::string(AsStd(view.status().message())));
   }
+  ReplyToAll(answer, [stacks](const v1::Question& question) {
+    return !question.until_end() && question.stacks() == stacks;
+  });
+}
+
+// A node that leaves the job does not know how that ends.
+void Door::OnEnd(const v1::Exit& exit) {
+  v1::Answer answer = named_;
+  if (exit.has_verdict()) {
+    answer.mutable_end()->set_exit_code(exit.verdict().exit_code());
+    answer.mutable_end()->set_reason(exit.verdict().reason());
+  } else {
+    answer.set_why_not(absl::StrCat("this node leaves the job: ", exit.reason()));
+  }
+  end_ = answer;
+  ReplyToAll(answer, [](const v1::Question& question) { return question.until_end(); });
+}
+
+// To all for whose question that holds.
+template <typename Is>
+void Door::ReplyToAll(const v1::Answer& answer, Is is) {
   std::vector<Visitor*> waiting;
   for (const auto& visitor : visitors_) {
-    if (visitor->has_asked && !visitor->answer) waiting.push_back(visitor.get());
+    if (visitor->question && !visitor->answer && is(*visitor->question)) waiting.push_back(visitor.get());
   }
   for (Visitor* const visitor : waiting) Reply(visitor, answer);
 }

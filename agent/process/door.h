@@ -1,7 +1,7 @@
 // The door of a node: a local socket at which processes of the same user, and root, ask for the state of the job.
 // The coordinator answers; where that is in another process, the agent asks it, once for all who wait. No
 // visitor is waited for: one that does not speak or read in time is dropped, and so is each new one while too many
-// are here. Lives on the loop thread.
+// are here. Only one that waits for the end of this node may stay for longer. Lives on the loop thread.
 #pragma once
 
 #include <functional>
@@ -17,6 +17,7 @@
 #include "base/io/frame_exchange.h"
 #include "base/io/owned_fd.h"
 #include "muster/v1/control.pb.h"
+#include "muster/v1/host.pb.h"
 
 namespace muster::agent {
 
@@ -33,9 +34,10 @@ class Door {
   using Done = std::function<void(const absl::StatusOr<v1::JobView>& view)>;
   struct Ways {
     // The job as seen by a coordinator in this process; nullopt: it is elsewhere.
-    std::function<std::optional<v1::JobView>()> look;
-    // Asks a coordinator elsewhere, and calls `done` once, later, before kVisitLimit has passed.
-    std::function<void(Done done)> ask;
+    std::function<std::optional<v1::JobView>(const v1::Question& question)> look;
+    // Asks a coordinator elsewhere, and calls `done` once, later, before kVisitLimit has passed. Called for one
+    // question of each kind at a time: with stacks, and without.
+    std::function<void(const v1::Question& question, Done done)> ask;
   };
   // named: what the door says of its job beside the view.
   Door(EventLoop* loop, const std::string& host_id, v1::Answer named, Ways ways);
@@ -45,15 +47,26 @@ class Door {
 
   // To be called now and then: opens the door as soon as the agent before this one has left its name.
   void OnTick();
+  // This node ends in this way: whoever waits for that is told, at once.
+  void OnEnd(const v1::Exit& exit);
 
  private:
   struct Visitor;
+  // Questions of one kind to a coordinator elsewhere.
+  struct Asked {
+    bool is_open = false;
+    std::optional<v1::JobView> kept;  // the newest answer
+    BootTime kept_at = absl::InfinitePast();
+  };
 
   void Close();  // OnTick() opens it again
   void Accept();
   void OnEvents(Visitor* visitor, uint32_t events);
   void Hear(Visitor* visitor);
-  void OnAnswer(const absl::StatusOr<v1::JobView>& view);
+  void Pass(Visitor* visitor);
+  void OnAnswer(bool stacks, const absl::StatusOr<v1::JobView>& view);
+  template <typename Is>
+  void ReplyToAll(const v1::Answer& answer, Is is);
   void Reply(Visitor* visitor, const v1::Answer& answer);
   void Write(Visitor* visitor);
   void Remove(Visitor* visitor);
@@ -64,9 +77,8 @@ class Door {
   const Ways ways_;
   OwnedFd listener_;
   std::list<std::unique_ptr<Visitor>> visitors_;
-  bool asking_ = false;
-  std::optional<v1::JobView> kept_;  // the newest answer from elsewhere
-  BootTime kept_at_ = absl::InfinitePast();
+  Asked plain_, with_stacks_;
+  std::optional<v1::Answer> end_;  // once this node ends
 };
 
 }  // namespace muster::agent

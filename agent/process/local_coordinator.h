@@ -52,7 +52,9 @@ class LocalCoordinator {
 
   void Tick();
   // The job as the coordinator sees it; nullopt: that is not here, or has not begun.
-  std::optional<v1::JobView> Look() const { return serves_ ? service_->Look() : std::nullopt; }
+  std::optional<v1::JobView> Look(const v1::Question& question) {
+    return serves_ ? service_->Look(question) : std::nullopt;
+  }
   bool HasRemoteMembers() const { return service_ != nullptr && service_->HasRemoteMembers(); }
 
  private:

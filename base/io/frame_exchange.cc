@@ -15,6 +15,7 @@
 namespace muster {
 namespace {
 
+constexpr absl::Duration kLongestPoll = absl::Minutes(1);  // so that an endless wait fits poll(2)
 constexpr size_t kReadBytes = 64 * 1024;
 
 // Room for the one descriptor that may come with a message.
@@ -77,7 +78,7 @@ absl::Status AwaitFrame(int fd, absl::Duration limit, IncomingFrame* frame, cons
       return absl::DeadlineExceededError(absl::StrCat("it said nothing for ", absl::FormatDuration(limit)));
     }
     pollfd polled[] = {{fd, POLLIN, 0}, {meanwhile.fd, POLLIN, 0}};  // a negative descriptor is left out
-    poll(polled, 2, static_cast<int>(absl::ToInt64Milliseconds(left)) + 1);
+    poll(polled, 2, static_cast<int>(absl::ToInt64Milliseconds(std::min(left, kLongestPoll))) + 1);
     if (polled[1].revents != 0) meanwhile.act();
   }
 }

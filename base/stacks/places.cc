@@ -127,16 +127,21 @@ size_t LibraryFrames(const PythonThread& thread) {
   return static_cast<size_t>(own - thread.frames.begin());
 }
 
-std::string ShowRanks(std::vector<int> ranks) {
+std::vector<std::pair<int, int>> RangesOf(std::vector<int> ranks) {
   std::sort(ranks.begin(), ranks.end());
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
-  std::vector<std::string> ranges;
-  for (size_t i = 0; i < ranks.size();) {
-    size_t last = i;
-    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
-    ranges.push_back(last == i ? absl::StrCat(ranks[i]) : absl::StrCat(ranks[i], "-", ranks[last]));
-    i = last + 1;
+  std::vector<std::pair<int, int>> ranges;
+  for (const int rank : ranks) {
+    if (ranges.empty() || rank != ranges.back().second + 1) ranges.emplace_back(rank, rank);
+    ranges.back().second = rank;
   }
+  return ranges;
+}
+
+std::string ShowRanks(std::vector<int> ranks) {
+  std::vector<std::string> ranges;
+  for (const auto& [first, last] : RangesOf(std::move(ranks)))
+    ranges.push_back(first == last ? absl::StrCat(first) : absl::StrCat(first, "-", last));
   return JoinAtMost(ranges, kMaxRangesShown);
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/stacks/rank_snapshot.h"
@@ -20,7 +21,10 @@ std::string WhereIs(const RankSnapshot& rank);
 // (py-spy is not installed)"; empty: nothing else is known.
 std::string WhereBesideState(const RankSnapshot& rank);
 
-// "3", "0-2, 7 and 9-12"; sorted ascending, without repetition.
+// First and last of each; sorted ascending, without repetition.
+std::vector<std::pair<int, int>> RangesOf(std::vector<int> ranks);
+
+// "3", "0-2, 7 and 9-12"; the same order.
 std::string ShowRanks(std::vector<int> ranks);
 
 // How many of the innermost frames are code that came with Python or with a package: what the user's own code has

@@ -6,9 +6,8 @@
 #include "base/text/text.h"
 
 namespace muster {
-namespace {
 
-void Fill(const RankSnapshot& rank, size_t most_frames, v1::RankSnapshot* message) {
+void FillMessage(const RankSnapshot& rank, size_t most_frames, v1::RankSnapshot* message) {
   message->set_pid(rank.pid);
   message->set_ended(rank.ended);
   message->set_program(CutUtf8(rank.program, kMostText));
@@ -29,8 +28,6 @@ void Fill(const RankSnapshot& rank, size_t most_frames, v1::RankSnapshot* messag
   }
 }
 
-}  // namespace
-
 v1::NodeSnapshot ToMessage(uint64_t number, int first_rank, const std::vector<RankSnapshot>& ranks) {
   v1::NodeSnapshot snapshot;
   for (size_t frames = kMostFrames; frames > 0; frames /= 2) {
@@ -40,7 +37,7 @@ v1::NodeSnapshot ToMessage(uint64_t number, int first_rank, const std::vector<Ra
       if (static_cast<size_t>(snapshot.ranks_size()) == kMostWorkers) break;
       v1::RankSnapshot* const message = snapshot.add_ranks();
       message->set_local_rank(rank.rank - first_rank);
-      Fill(rank, frames, message);
+      FillMessage(rank, frames, message);
     }
     if (snapshot.ByteSizeLong() <= kMostSnapshotBytes) return snapshot;
   }

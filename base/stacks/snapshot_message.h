@@ -17,6 +17,9 @@ inline constexpr size_t kMostFrames = 32;  // of a worker's main thread, from th
 inline constexpr size_t kMostText = 256;   // bytes of a file's or a function's name: the end of a path
 inline constexpr size_t kMostWorkers = 512;
 
+// One rank's part, with so many frames of its main thread, and without its number.
+void FillMessage(const RankSnapshot& rank, size_t most_frames, v1::RankSnapshot* message);
+
 // With the main threads only. If that is too large, the outer frames of all workers are left out, and then the
 // last workers.
 v1::NodeSnapshot ToMessage(uint64_t number, int first_rank, const std::vector<RankSnapshot>& ranks);

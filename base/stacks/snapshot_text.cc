@@ -40,12 +40,9 @@ std::string NotCome(const std::vector<RankSnapshot>& ranks) {
 }  // namespace
 
 std::vector<std::string> SnapshotLines(const std::vector<RankSnapshot>& ranks) {
-  std::vector<RankGroup> groups = GroupByPlace(ranks);
   std::vector<std::string> lines;
   const Suspects suspects = FindSuspects(ranks);
-  std::stable_partition(groups.begin(), groups.end(), [&suspects](const RankGroup& group) {
-    return std::find(suspects.ranks.begin(), suspects.ranks.end(), group.ranks[0]->rank) != suspects.ranks.end();
-  });
+  const std::vector<RankGroup> groups = GroupsOfSuspectsFirst(ranks, suspects);
   if (!suspects.ranks.empty()) lines.push_back(Describe(suspects));
   if (std::string silent = NotCome(ranks); !silent.empty()) lines.push_back(std::move(silent));
   const size_t most = kMaxSnapshotLines - lines.size();

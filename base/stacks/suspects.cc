@@ -113,6 +113,14 @@ Suspects FindSuspects(const std::vector<RankSnapshot>& ranks) {
   return suspects;
 }
 
+std::vector<RankGroup> GroupsOfSuspectsFirst(const std::vector<RankSnapshot>& ranks, const Suspects& suspects) {
+  std::vector<RankGroup> groups = GroupByPlace(ranks);
+  std::stable_partition(groups.begin(), groups.end(), [&suspects](const RankGroup& group) {
+    return std::find(suspects.ranks.begin(), suspects.ranks.end(), group.ranks[0]->rank) != suspects.ranks.end();
+  });
+  return groups;
+}
+
 std::string Describe(const Suspects& suspects) {
   return absl::StrCat(Are(suspects.ranks, "suspect: rank ", "suspects: ranks "), ShowRanks(suspects.ranks), ": ",
                       suspects.why);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/stacks/places.h"
 #include "base/stacks/rank_snapshot.h"
 
 namespace muster {
@@ -21,6 +22,9 @@ struct Suspects {
 // several places with as few ranks all are suspects, as two that wait for each other are. If nobody stands
 // elsewhere, those are that wait in no collective operation of torch, while others wait in one; a weak sign.
 Suspects FindSuspects(const std::vector<RankSnapshot>& ranks);
+
+// As GroupByPlace, but the groups with suspects come first. Refers to `ranks`.
+std::vector<RankGroup> GroupsOfSuspectsFirst(const std::vector<RankSnapshot>& ranks, const Suspects& suspects);
 
 // "suspect: rank 3: it is stopped", "suspects: ranks 2-3: they have ended". Of some suspects at least.
 std::string Describe(const Suspects& suspects);

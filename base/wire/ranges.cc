@@ -75,6 +75,8 @@ Range ForBound(v1::Bound bound) {
       return {0, kMaxAge, kMaxFailureAges};
     case v1::RATES:
       return {0, kMaxCount, kMaxRanksSent};
+    case v1::STEPS:
+      return {0, kMaxStep, kMaxRanksSent};
     case v1::ABSENT:
       return {0, kMaxLongText, kMaxAbsentSent};
     case v1::EXCLUSIONS:
@@ -241,6 +243,7 @@ std::string OutOfRange(const v1::AgentStatus& status) {
   return FirstOf({TooLarge("AgentStatus.failure", status.failure(), kMaxFailureBytes),
                   TooLarge("AgentStatus.cannot_start", status.cannot_start(), kMaxFailureBytes),
                   TooLarge("AgentStatus.snapshot", status.snapshot(), kMaxSnapshotBytes),
+                  TooLarge("AgentStatus.stacks", status.stacks(), kMaxSnapshotBytes),
                   TooLarge("AgentStatus.verdict", status.verdict(), kMaxVerdictBytes)});
 }
 

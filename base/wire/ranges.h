@@ -39,6 +39,7 @@ inline constexpr size_t kMaxVerdictBytes = 512 * 1024;
 // Where the workers of a node stand: of one snapshot. Agents send half of that.
 inline constexpr int64_t kMaxFramesSent = 64;   // of one worker
 inline constexpr int64_t kMaxRanksSent = 1024;  // workers
+inline constexpr int64_t kMaxStep = 1'000'000'000'000'000;
 inline constexpr size_t kMaxSnapshotBytes = 64 * 1024;
 
 // A field that is not set is 0 or empty, so each range contains that.

@@ -29,6 +29,7 @@ int CoordinatorCommand(const Invocation& invocation);
 int HostCommand(const Invocation& invocation);
 int HealthCommand(const Invocation& invocation);
 int StatusCommand(const Invocation& invocation);
+int StacksCommand(const Invocation& invocation);
 int InstallCommand(const Invocation& invocation);
 int TokenCommand(const Invocation& invocation);
 int VersionCommand(const Invocation& invocation);
@@ -46,6 +47,7 @@ std::string CoordinatorHelp();
 std::string HostHelp();
 std::string HealthHelp();
 std::string StatusHelp();
+std::string StacksHelp();
 std::string InstallHelp();
 std::string TokenHelp();
 
@@ -56,6 +58,7 @@ const std::vector<OptionSpec>& HostfileCommandOptions();
 const std::vector<OptionSpec>& HostCommandOptions();
 const std::vector<OptionSpec>& HealthOptions();
 const std::vector<OptionSpec>& StatusOptions();
+const std::vector<OptionSpec>& StacksOptions();
 
 inline constexpr char kLocalCommand[] = "muster local";
 inline constexpr char kLocalNodeCommand[] = "local-node";
@@ -140,8 +143,15 @@ inline constexpr Subcommand kSubcommands[] = {
      .run = StatusCommand,
      .help = StatusHelp,
      .options = StatusOptions,
-     .usage = "[--json] [--verbose]",
+     .usage = "[--json] [--verbose] [--watch | --wait STATE]",
      .summary = "Say whether a running job is well: what is odd, which nodes it has and which are missing."},
+    {.name = "stacks",
+     .kind = CommandKind::kShows,
+     .run = StacksCommand,
+     .help = StacksHelp,
+     .options = StacksOptions,
+     .usage = "[--ranks RANKS] [--json]",
+     .summary = "Say where the workers of a running job stand, those that differ from the others first."},
     {.name = "install",
      .kind = CommandKind::kShows,
      .run = InstallCommand,

@@ -1,109 +1,106 @@
-// `muster status`: is the job well, and where does it stand? Asks the door of a node of this machine, or, with the
-// job's token, its coordinator.
-#include <optional>
+// `muster status`: is the job well, and where does it stand?
+#include <unistd.h>
+
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "base/core/status_macros.h"
-#include "base/io/secret_file.h"
 #include "base/text/text.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/help.h"
+#include "cli/commands/job_question.h"
+#include "cli/commands/watch_command.h"
 #include "cli/options/command_line.h"
-#include "cli/options/settings.h"
-#include "cli/plan/machine.h"
-#include "cli/plan/token.h"
-#include "cli/status/door_visits.h"
-#include "cli/status/remote_view.h"
+#include "cli/status/status_json.h"
 #include "cli/status/status_text.h"
 
 namespace muster::cli {
 namespace {
 
-constexpr char kJson[] = "json", kVerbose[] = "verbose", kRunId[] = "rdzv-id", kEndpoint[] = "endpoint";
+constexpr char kJson[] = "json", kVerbose[] = "verbose", kWait[] = "wait", kWatch[] = "watch";
+constexpr char kRunning[] = "running", kEnded[] = "ended";
+constexpr absl::Duration kAskAgain = absl::Seconds(1);
 
-// The one job that is meant. Errors say which ones are here.
-absl::StatusOr<JobHere> ChosenJob(const std::vector<JobHere>& jobs, const Given<std::string>& run_id) {
-  std::vector<JobHere> meant;
-  std::vector<std::string> names;
-  for (const JobHere& job : jobs) {
-    if (!run_id || job.run_id == run_id->value) meant.push_back(job);
-    names.push_back(absl::StrCat(OneLine(job.run_id), " (", OneLine(job.coordinator), ")"));
+int Show(const v1::JobView& view, const CommandLine& line) {
+  const bool each_node = line.given.contains(kVerbose);
+  const int printed =
+      Print(line.given.contains(kJson) ? StatusJson(view, absl::Now()) : StatusText(view, each_node));
+  return printed != 0 ? printed : CodeOf(view);
+}
+
+int ShowEnd(const v1::JobEnd& end, const CommandLine& line) {
+  const int printed = Print(line.given.contains(kJson) ? EndJson(end) : EndText(end));
+  return printed != 0 ? printed : end.exit_code() == 0 ? 0 : kExitAttention;
+}
+
+// Once a round runs, or none will.
+int WaitUntilItRuns(const CommandLine& line) {
+  while (true) {
+    const absl::StatusOr<v1::JobView> view = AskJob(line, v1::Question());
+    if (!view.ok()) return CannotTell(view.status());
+    if (view->state() == v1::JobView::STATE_RUNNING || view->state() == v1::JobView::STATE_ENDING)
+      return Show(*view, line);
+    absl::SleepFor(kAskAgain);
   }
-  if (meant.size() == 1) return meant.front();
-  if (names.empty()) {
-    return absl::UnavailableError(
-        "no job of this user has a node here: ask on one of its nodes (srun --jobid=ID --overlap -N1 -n1 muster "
-        "status; kubectl exec POD -- muster status; docker exec CONTAINER muster status)");
+}
+
+int WaitUntilItEnds(const CommandLine& line) {
+  if (AsksOverNetwork(line)) {
+    return CannotTell(absl::InvalidArgumentError(
+        "--wait ended: only a node of the job tells how that has ended: ask where one runs, without --endpoint"));
   }
-  const std::string here = absl::StrJoin(names, ", ");
-  if (run_id && meant.empty())
-    return absl::UnavailableError(
-        absl::StrCat("--rdzv-id ", OneLine(run_id->value), ": no such job is here, but: ", here));
-  if (run_id)
-    return absl::UnavailableError(
-        absl::StrCat("several jobs with one run id are here, which only --endpoint tells apart: ", here));
-  return absl::UnavailableError(absl::StrCat("several jobs are here; give --rdzv-id with the id of one: ", here));
+  const absl::StatusOr<v1::JobEnd> end = AwaitEnd(line);
+  return end.ok() ? ShowEnd(*end, line) : CannotTell(end.status());
 }
 
-Given<std::string> GivenOf(const CommandLine& line, const char* option) {
-  const auto found = line.given.find(option);
-  if (found == line.given.end()) return std::nullopt;
-  return Setting<std::string>{found->second, Origin::kFlag, absl::StrCat("--", option), found->second};
+int Watch(const CommandLine& line) {
+  const WatchAsks asks{.view = [&line] { return AskJob(line, v1::Question()); },
+                       .stacks = [&line] { return AskForStacks(line); }};
+  const bool json = line.given.contains(kJson);
+  if (!json && isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1) return WatchOnTerminal(asks);
+  return WatchAsText(asks, [&line, json](const v1::JobView& view) {
+    return json ? StatusJson(view, absl::Now()) : StatusText(view, line.given.contains(kVerbose)) + "\n";
+  });
 }
 
-// Over the network only those are answered who have the job's token.
-absl::StatusOr<v1::JobView> ViewOverNetwork(const Setting<std::string>& given, const Given<std::string>& run_id,
-                                            const Given<std::string>& token_file) {
-  const absl::StatusOr<HostPort> endpoint = ParseHostPort(given.value);
-  if (!endpoint.ok())
-    return absl::InvalidArgumentError(absl::StrCat("--endpoint ", given.value, ": ", endpoint.status().message()));
-  if (!run_id)
-    return absl::InvalidArgumentError("--endpoint needs --rdzv-id, the job's, which belongs to its token");
-  ASSIGN_OR_RETURN(const OwnTokens own, TokensOf(token_file, ReadEnvironment(), ReadSecretFile));
-  if (own.tokens.empty()) {
-    return absl::InvalidArgumentError(
-        "--endpoint needs the job's token: --token-file, or MUSTER_TOKEN; without one ask where a node of the job "
-        "runs");
-  }
-  return ViewAt(*endpoint, run_id->value, own.tokens);
-}
-
-absl::StatusOr<v1::JobView> ViewHere(const Given<std::string>& run_id) {
-  ASSIGN_OR_RETURN(const JobHere job, ChosenJob(JobsHere(), run_id));
-  return ViewOf(job);
-}
-
-// A wrong command line has its own code.
-int CannotTell(const absl::Status& why) {
-  const int code = Complain(why);
-  return absl::IsInvalidArgument(why) || absl::IsFailedPrecondition(why) ? code : kExitCannotTell;
+int Wait(const std::string& state, const CommandLine& line) {
+  if (state == kRunning) return WaitUntilItRuns(line);
+  if (state == kEnded) return WaitUntilItEnds(line);
+  return CannotTell(
+      absl::InvalidArgumentError(absl::StrCat("--wait ", OneLine(state), ": expected running or ended")));
 }
 
 }  // namespace
 
 const std::vector<OptionSpec>& StatusOptions() {
-  static const auto* const table = new std::vector<OptionSpec>{
-      {kJson, "", Group::kOther, kOwn, "Print one JSON object (docs/status.md) instead of lines for people."},
-      {kVerbose, "", Group::kOther, kOwn, "Print a line for each node, too."},
-      {kRunId, "ID", Group::kOther, kOwn, "Of the jobs that are here, the one with this run id."},
-      {kEndpoint, "HOST:PORT", Group::kOther, kOwn,
-       "Ask the coordinator at this address instead: the primary's, as --rdzv-endpoint names it. Needs --rdzv-id "
-       "and the job's token."},
-      {kTokenFileOption, "FILE", Group::kOther, kOwn, "With --endpoint: the job's token. Default: MUSTER_TOKEN."}};
+  static const auto* const table = [] {
+    auto* const own = new std::vector<OptionSpec>{
+        {kJson, "", Group::kOther, kOwn, "Print one JSON object (docs/status.md) instead of lines for people."},
+        {kVerbose, "", Group::kOther, kOwn, "Print a line for each node, too."},
+        {kWatch, "", Group::kOther, kOwn,
+         "Look each two seconds. On a terminal: a cell or a line for each node, and keys; elsewhere text, or with "
+         "--json an object, for each look."},
+        {kWait, "STATE", Group::kOther, kOwn,
+         "Wait until the job is in this state, and print that. running: a round runs, or the job has ended. "
+         "ended: "
+         "it has ended; the exit code is 0 if its own is, and 1 if not."}};
+    own->insert(own->end(), JobOptions().begin(), JobOptions().end());
+    return own;
+  }();
   return *table;
 }
 
 std::string StatusHelp() {
-  std::string out = R"(Usage: muster status [--json] [--verbose] [--rdzv-id ID]
+  std::string out = R"(Usage: muster status [--json] [--verbose] [--watch | --wait STATE]
+                     [--rdzv-id ID]
        muster status --endpoint HOST:PORT --rdzv-id ID [--token-file FILE]
 
-Says whether a running job is well, what is odd, which nodes it has and which
-are missing, and what is left of the restarts. To be called where a node of the
-job runs, by its user or root; it needs neither a port nor a secret:
+Says whether a running job is well, how fast it makes steps, what is odd, which
+nodes it has and which are missing, and what is left of the restarts. To be
+called where a node of the job runs, by its user or root; it needs neither a
+port nor a secret:
 
   srun --jobid=ID --overlap -N1 -n1 muster status
   kubectl exec POD -- muster status
@@ -126,14 +123,10 @@ int StatusCommand(const Invocation& invocation) {
   if (line->help) return Print(StatusHelp());
   if (!line->script.empty())
     return Complain(absl::InvalidArgumentError(absl::StrCat(line->script, ": muster status takes no arguments")));
-  const Given<std::string> run_id = GivenOf(*line, kRunId), endpoint = GivenOf(*line, kEndpoint);
-  const absl::StatusOr<v1::JobView> view =
-      endpoint ? ViewOverNetwork(*endpoint, run_id, GivenOf(*line, kTokenFileOption)) : ViewHere(run_id);
-  if (!view.ok()) return CannotTell(view.status());
-  const bool json = line->given.contains(kJson);
-  const int printed =
-      Print(json ? StatusJson(*view, absl::Now()) : StatusText(*view, line->given.contains(kVerbose)));
-  return printed != 0 ? printed : CodeOf(*view);
+  if (const auto wait = line->given.find(kWait); wait != line->given.end()) return Wait(wait->second, *line);
+  if (line->given.contains(kWatch)) return Watch(*line);
+  const absl::StatusOr<v1::JobView> view = AskJob(*line, v1::Question());
+  return view.ok() ? Show(*view, *line) : CannotTell(view.status());
 }
 
 }  // namespace muster::cli

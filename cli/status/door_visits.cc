@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "agent/process/door.h"
 #include "base/core/status_macros.h"
 #include "base/io/event_loop.h"
@@ -16,6 +17,7 @@ namespace muster::cli {
 namespace {
 
 constexpr size_t kMaxAnswerBytes = 4 * 1024 * 1024;
+constexpr absl::Duration kKnockAgain = absl::Milliseconds(100);
 
 absl::StatusOr<v1::Answer> Visit(const std::string& door, const v1::Question& question, absl::Duration limit) {
   ASSIGN_OR_RETURN(const OwnedFd fd, KnockAtDoor(door));
@@ -46,15 +48,37 @@ std::vector<JobHere> JobsHere() {
   return jobs;
 }
 
-absl::StatusOr<v1::JobView> ViewOf(const JobHere& job) {
+absl::StatusOr<v1::JobView> ViewOf(const JobHere& job, const v1::Question& question) {
   std::string why = "no node of it is here any more";
   for (const std::string& door : job.doors) {
-    const absl::StatusOr<v1::Answer> answer = Visit(door, v1::Question(), kViewLimit);
+    const absl::StatusOr<v1::Answer> answer = Visit(door, question, kViewLimit);
     if (answer.ok() && answer->has_view()) return answer->view();
     why = answer.ok() ? OneLine(answer->why_not()) : std::string(AsStd(answer.status().message()));
   }
   return absl::UnavailableError(
       absl::StrCat("the coordinator of ", OneLine(job.run_id), " does not answer: ", why));
+}
+
+// A door closes with its agent, too, and the next agent opens it again.
+absl::StatusOr<v1::JobEnd> EndOf(const JobHere& job) {
+  v1::Question question;
+  question.set_until_end(true);
+  std::string why = "no node of it is here any more";
+  BootTime until = EventLoop::Now() + kDoorBack;
+  while (EventLoop::Now() < until) {
+    for (const std::string& door : job.doors) {
+      const BootTime began = EventLoop::Now();
+      const absl::StatusOr<v1::Answer> answer = Visit(door, question, absl::InfiniteDuration());
+      if (answer.ok() && answer->has_end()) return answer->end();
+      if (answer.ok() && answer->has_view())
+        return absl::UnimplementedError("the job runs an older version, of which one cannot wait for the end");
+      if (answer.ok()) why = OneLine(answer->why_not());
+      const BootTime now = EventLoop::Now();
+      if (now >= began + kKnockAgain) until = now + kDoorBack;  // it was let in, and has waited
+    }
+    absl::SleepFor(kKnockAgain);
+  }
+  return absl::UnavailableError(absl::StrCat("it is not known how ", OneLine(job.run_id), " has ended: ", why));
 }
 
 }  // namespace muster::cli

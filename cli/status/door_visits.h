@@ -12,7 +12,8 @@ namespace muster::cli {
 
 inline constexpr absl::Duration kNameLimit = absl::Seconds(5);    // for a door's name of its job
 inline constexpr absl::Duration kNamesLimit = absl::Seconds(15);  // for those of all doors
-inline constexpr absl::Duration kViewLimit = absl::Seconds(10);   // for the state of a job
+inline constexpr absl::Duration kDoorBack = absl::Seconds(5);  // from the end of an agent to the door of the next
+inline constexpr absl::Duration kViewLimit = absl::Seconds(10);  // for the state of a job
 
 // A job of which nodes are here.
 struct JobHere {
@@ -26,6 +27,10 @@ struct JobHere {
 std::vector<JobHere> JobsHere();
 
 // What the first door says that knows the state of the job. Unavailable: none does, and why.
-absl::StatusOr<v1::JobView> ViewOf(const JobHere& job);
+absl::StatusOr<v1::JobView> ViewOf(const JobHere& job, const v1::Question& question);
+
+// Waits for the end of the job, without a limit. Unavailable: its nodes here have ended, and it is not known how
+// the job has.
+absl::StatusOr<v1::JobEnd> EndOf(const JobHere& job);
 
 }  // namespace muster::cli

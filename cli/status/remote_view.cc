@@ -14,7 +14,7 @@
 namespace muster::cli {
 
 absl::StatusOr<v1::JobView> ViewAt(const HostPort& endpoint, const std::string& run_id,
-                                   const std::vector<std::string>& tokens) {
+                                   const std::vector<std::string>& tokens, const v1::Question& question) {
   v1::NodeConfig config;
   config.set_run_id(run_id);
   config.mutable_tokens()->Assign(tokens.begin(), tokens.end());
@@ -25,7 +25,7 @@ absl::StatusOr<v1::JobView> ViewAt(const HostPort& endpoint, const std::string& 
   EventLoop loop;
   RETURN_IF_ERROR(loop.status());
   std::optional<absl::StatusOr<v1::JobView>> told;
-  rendezvous::Inquiry inquiry(rendezvous::DialPlanFrom(config, credentials), {}, kViewLimit, &loop,
+  rendezvous::Inquiry inquiry(rendezvous::DialPlanFrom(config, credentials), {}, question, kViewLimit, &loop,
                               [&](const absl::StatusOr<v1::JobView>& view) {
                                 told = view;
                                 loop.Stop();

@@ -14,6 +14,6 @@ namespace muster::cli {
 // tokens: the job's; the first that is let in counts. run_id: the job's, without which a token opens nothing.
 // Unauthenticated: neither fits; other errors: those of the connection.
 absl::StatusOr<v1::JobView> ViewAt(const HostPort& endpoint, const std::string& run_id,
-                                   const std::vector<std::string>& tokens);
+                                   const std::vector<std::string>& tokens, const v1::Question& question);
 
 }  // namespace muster::cli

@@ -1,9 +1,11 @@
 // How the state of a job is shown. Pure.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
+#include <vector>
 
-#include "absl/time/time.h"
 #include "muster/v1/control.pb.h"
 
 namespace muster::cli {
@@ -15,7 +17,22 @@ inline constexpr int kExitCannotTell = 2;
 int CodeOf(const v1::JobView& view);
 // For people: whether it is well, what is odd, and the nodes in ranges; each_node: a line for each, too.
 std::string StatusText(const v1::JobView& view, bool each_node);
-// For programs: one object. now: the moment of the view; times in it are RFC 3339.
-std::string StatusJson(const v1::JobView& view, absl::Time now);
+
+// Parts of that text, a line each, without a newline.
+std::string Headline(const v1::JobView& view);  // without whether it is well
+std::string ProgressLine(const v1::JobView& view);
+std::string RestartsLine(const v1::JobView& view);
+std::vector<std::string> EndedRounds(const v1::JobView& view, int most);  // the newest, the newest first
+// widest: of the names in lines below each other.
+std::string NodeLine(const v1::NodeView& node, size_t widest);
+size_t WidestName(const v1::JobView& view);
+
+// How a job has ended.
+std::string EndText(const v1::JobEnd& end);
+
+const char* PhaseOf(v1::Phase phase);  // "running"
+
+// A rate of a Progress, which is of 1000 s.
+inline double PerMinute(int64_t rate) { return static_cast<double>(rate) * 60 / 1000; }
 
 }  // namespace muster::cli

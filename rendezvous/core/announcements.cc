@@ -13,6 +13,7 @@
 #include "rendezvous/core/drain.h"
 #include "rendezvous/core/explain.h"
 #include "rendezvous/core/job.h"
+#include "rendezvous/core/progress.h"
 
 namespace muster::rendezvous {
 namespace {
@@ -43,29 +44,6 @@ std::string Until(const std::string& what, BootTime at, BootTime now, const std:
   if (at <= now) return "";
   return absl::StrCat("; ", what, " in ", absl::FormatDuration(absl::Ceil(at - now, absl::Seconds(1))), " (",
                       option, ")");
-}
-
-const Host* HostOf(const Job& job, int rank) {
-  for (const auto& [id, host] : job.hosts) {
-    if (host.HasRank(rank)) return &host;
-  }
-  return nullptr;
-}
-
-// By rank, of those whose rates are known and whose nodes have been heard of lately.
-template <typename Rates>
-std::map<int, int64_t> ByRank(BootTime now, const Job& job, const Rates& rates_of) {
-  std::map<int, int64_t> rates;
-  for (const auto& [id, host] : job.hosts) {
-    if (!host.part.in_round || host.part.succeeded || !job.Claims(host)) continue;
-    if (!host.IsAttached() || now > host.last_status_at + kCompareEvery) continue;
-    const auto& reported = rates_of(host.status);
-    for (int local_rank = 0; local_rank < std::min(reported.size(), host.part.workers); ++local_rank) {
-      const int64_t rate = reported.Get(local_rank);
-      if (rate > 0) rates[host.part.round.first_rank() + local_rank] = rate;
-    }
-  }
-  return rates;
 }
 
 // "12 steps a minute"
@@ -140,10 +118,8 @@ void Announcements::NameSlowRanks(BootTime now, const Job& job, Effects* out) {
     by_touches_.BeginRound(now);
   }
   if (compared_round_ == 0 || !by_lines_.IsDue(now)) return;
-  const auto lines = [](const v1::AgentStatus& status) -> const auto& { return status.step_rates(); };
-  const auto touches = [](const v1::AgentStatus& status) -> const auto& { return status.touch_rates(); };
-  if (const auto found = by_lines_.Compare(now, ByRank(now, job, lines))) SayWhoIsSlow(*found, "steps", job, out);
-  if (const auto found = by_touches_.Compare(now, ByRank(now, job, touches)))
+  if (const auto found = by_lines_.Compare(now, StepRates(now, job))) SayWhoIsSlow(*found, "steps", job, out);
+  if (const auto found = by_touches_.Compare(now, TouchRates(now, job)))
     SayWhoIsSlow(*found, "heartbeats", job, out);
 }
 
@@ -152,7 +128,7 @@ void Announcements::SayWhoIsSlow(const Stragglers::Finding& found, const char* w
   std::vector<std::string> slow;
   for (const auto& [rank, rate] : found.slow) {
     if (slow.size() == kMaxSlowNamed) break;
-    const Host* const host = HostOf(job, rank);
+    const Host* const host = job.HostOf(rank);
     slow.push_back(absl::StrCat("rank ", rank, host == nullptr ? "" : absl::StrCat(" on ", host->Name()), " with ",
                                 DescribeRate(rate, what)));
   }

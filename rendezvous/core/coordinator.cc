@@ -11,6 +11,8 @@
 #include "rendezvous/core/explain.h"
 #include "rendezvous/core/learning.h"
 #include "rendezvous/core/losses.h"
+#include "rendezvous/core/progress.h"
+#include "rendezvous/core/stack_view.h"
 #include "rendezvous/core/steps.h"
 
 namespace muster::rendezvous {
@@ -149,6 +151,12 @@ void Coordinator::OnTick(BootTime now, Effects* out) {
   DealRanksAnew(out);
   DecideAndPush(now, out);
   announcements_.OnTick(now, job_, out);
+  job_.stacks.OnTick(now);
+  NoteSteps(now);
+}
+
+void Coordinator::NoteSteps(BootTime now) {
+  if (job_.steps.IsDue(now)) job_.steps.Add(now, RateNow(now, job_));
 }
 
 // The usual batch line expands $SLURM_NODEID before srun starts the nodes, so that all of them claim rank 0.
@@ -177,6 +185,14 @@ void Coordinator::DealRanksAnew(Effects* out) {
 void Coordinator::OnTurnedAway(BootTime now, const std::string& address, const std::string& reason, Effects* out) {
   job_.refusals.NoteTurnedAway(now, absl::StrCat("a node at ", address.empty() ? "an unknown address" : address),
                                reason, out);
+}
+
+// Nothing is decided: only the members hear of it, at once.
+void Coordinator::OnStacksWanted(BootTime now, Effects* out) {
+  if (!WantStacks(now, &job_)) return;
+  for (auto& [id, host] : job_.hosts) {
+    if (host.part.in_round && host.IsAttached()) outbox_.Send(now, job_, &host, out);
+  }
 }
 
 void Coordinator::OnAskedToEnd(BootTime now, Effects* out) {

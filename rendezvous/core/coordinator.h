@@ -42,6 +42,8 @@ class Coordinator {
   void OnTick(BootTime now, Effects* out);
   // The shell rejected a connection from this address before its first status, because of a wrong token.
   void OnTurnedAway(BootTime now, const std::string& address, const std::string& reason, Effects* out);
+  // People want to see where the workers stand (stack_view.h).
+  void OnStacksWanted(BootTime now, Effects* out);
   // The process of a separate coordinator was asked to end. It may end once MayEnd.
   void OnAskedToEnd(BootTime now, Effects* out);
 
@@ -69,6 +71,7 @@ class Coordinator {
   bool DecidedJustNow(BootTime now) const;
   void DecideAndPush(BootTime now, Effects* out);
   void DealRanksAnew(Effects* out);
+  void NoteSteps(BootTime now);
 
   Random random_;
   Job job_;

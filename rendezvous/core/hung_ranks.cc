@@ -16,8 +16,6 @@
 namespace muster::rendezvous {
 namespace {
 
-bool Runs(const Host& host) { return host.part.in_round && !host.part.succeeded && !host.IsIdle(); }
-
 // Whether its host counts for how long its workers have been silent, and has said so lately.
 bool IsWatched(BootTime now, absl::Duration freshness, const Job& job, const Host& host) {
   return host.IsAttached() && job.Claims(host) && host.status.has_quiet_ms() &&
@@ -30,15 +28,16 @@ bool HasAnswered(const Job& job, const Host& host) {
 
 // Whether it is a rank of a member whose workers have not all ended.
 bool MayBeEnded(const Job& job, int rank) {
-  return std::any_of(job.hosts.begin(), job.hosts.end(),
-                     [rank](const auto& entry) { return Runs(entry.second) && entry.second.HasRank(rank); });
+  return std::any_of(job.hosts.begin(), job.hosts.end(), [rank](const auto& entry) {
+    return RunsWorkers(entry.second) && entry.second.HasRank(rank);
+  });
 }
 
 int LowestRunning(const Job& job) {
   const int most = job.greatest.round.world_size();
   int lowest = most;
   for (const auto& [id, host] : job.hosts) {
-    if (Runs(host)) lowest = std::min(lowest, host.part.round.first_rank());
+    if (RunsWorkers(host)) lowest = std::min(lowest, host.part.round.first_rank());
   }
   return lowest == most ? 0 : lowest;
 }
@@ -83,7 +82,7 @@ Silence SilenceOf(BootTime now, absl::Duration freshness, const Job& job) {
     } else if (!host.part.succeeded) {
       silence.time.reset();  // its workers have not started: the others may wait for them
     }
-    if (!Runs(host)) continue;
+    if (!RunsWorkers(host)) continue;
     ++silence.running;
     if (!IsWatched(now, freshness, job, host)) {
       silence.time.reset();
@@ -111,16 +110,20 @@ std::string DescribeColdSilence(const Job& job) {
 }
 
 bool AllHaveAnswered(const Job& job) {
-  return std::all_of(job.hosts.begin(), job.hosts.end(),
-                     [&job](const auto& entry) { return !Runs(entry.second) || HasAnswered(job, entry.second); });
+  return std::all_of(job.hosts.begin(), job.hosts.end(), [&job](const auto& entry) {
+    return !RunsWorkers(entry.second) || HasAnswered(job, entry.second);
+  });
 }
 
-std::vector<RankSnapshot> SnapshotsOf(const Job& job) {
+bool RunsWorkers(const Host& host) { return host.part.in_round && !host.part.succeeded && !host.IsIdle(); }
+
+std::vector<RankSnapshot> RanksIn(const Job& job, const AnswerOf& answer_of) {
   std::map<int, RankSnapshot> by_rank;
   for (const auto& [id, host] : job.hosts) {
-    if (!host.part.in_round || !HasAnswered(job, host)) continue;
+    const v1::NodeSnapshot* const answer = host.part.in_round ? answer_of(host) : nullptr;
+    if (answer == nullptr) continue;
     const int first = host.part.round.first_rank();
-    for (RankSnapshot& rank : FromMessage(host.status.snapshot(), first)) {
+    for (RankSnapshot& rank : FromMessage(*answer, first)) {
       // A node speaks of its own ranks, and once of each.
       if (rank.rank < first + host.part.workers) by_rank.emplace(rank.rank, std::move(rank));
     }
@@ -128,6 +131,11 @@ std::vector<RankSnapshot> SnapshotsOf(const Job& job) {
   std::vector<RankSnapshot> all;
   for (auto& [number, rank] : by_rank) all.push_back(std::move(rank));
   return all;
+}
+
+std::vector<RankSnapshot> SnapshotsOf(const Job& job) {
+  return RanksIn(job,
+                 [&job](const Host& host) { return HasAnswered(job, host) ? &host.status.snapshot() : nullptr; });
 }
 
 Finding FindHung(const Job& job) {

@@ -1,17 +1,20 @@
 // What the members of a round report of a silence, and which rank must end for it. Pure.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/core/time.h"
 #include "base/stacks/rank_snapshot.h"
+#include "muster/v1/rendezvous.pb.h"
 #include "rendezvous/core/hang.h"
 #include "rendezvous/core/root_cause.h"
 
 namespace muster::rendezvous {
 
+struct Host;
 struct Job;
 
 // freshness: how old the newest status of a member may be.
@@ -23,6 +26,13 @@ std::string DescribeColdSilence(const Job& job);
 
 // Whether all members that run workers have answered the open question.
 bool AllHaveAnswered(const Job& job);
+
+// Whether it is a member whose workers have not all ended.
+bool RunsWorkers(const Host& host);
+
+// By rank, from the answer of each member; nullptr: it has none.
+using AnswerOf = std::function<const v1::NodeSnapshot*(const Host& host)>;
+std::vector<RankSnapshot> RanksIn(const Job& job, const AnswerOf& answer_of);
 
 // What they have answered, by rank.
 std::vector<RankSnapshot> SnapshotsOf(const Job& job);

@@ -14,7 +14,8 @@ Job::Job(CoordinatorOptions options_given, BootTime now, uint64_t random)
       succession(now, options.lease + options.margin(), random),
       gathering(now),
       hang(StallJudge(options.hang_timeout, options.start_timeout), random),
-      pauses(now, options.lease) {}
+      pauses(now, options.lease),
+      stacks(random) {}
 
 // ---- one host -----------------------------------------------------------------------------------------------
 
@@ -31,6 +32,12 @@ const Host* Job::OwnHost() const {
   const auto own =
       std::find_if(hosts.begin(), hosts.end(), [](const auto& entry) { return entry.second.status.at_primary(); });
   return own == hosts.end() ? nullptr : &own->second;
+}
+
+const Host* Job::HostOf(int rank) const {
+  const auto found =
+      std::find_if(hosts.begin(), hosts.end(), [rank](const auto& entry) { return entry.second.HasRank(rank); });
+  return found == hosts.end() ? nullptr : &found->second;
 }
 
 bool Job::Claims(const Host& host) const {

@@ -21,7 +21,9 @@
 #include "rendezvous/core/refusals.h"
 #include "rendezvous/core/root_cause.h"
 #include "rendezvous/core/round_history.h"
+#include "rendezvous/core/stack_question.h"
 #include "rendezvous/core/state.h"
+#include "rendezvous/core/step_history.h"
 #include "rendezvous/core/succession.h"
 
 namespace muster::rendezvous {
@@ -45,6 +47,8 @@ struct Job {
   Refusals refusals;
   OwnPauses pauses;
   RoundHistory history;
+  StepHistory steps;
+  StackQuestion stacks;
 
   std::optional<v1::Verdict> verdict;
   BootTime concluded_at = absl::InfiniteFuture();  // when this coordinator reached or learned the verdict
@@ -64,6 +68,8 @@ struct Job {
   bool MadeItsRound() const;
   const Host* OwnHost() const;  // of this coordinator's own process; nullptr: none has attached
   bool IsOver() const { return state == State::kVerdict || state == State::kReleasing; }
+
+  const Host* HostOf(int rank) const;  // of the greatest round; nullptr: it is not known, or not here
 
   // About one host. "Current": its newest status was sent after it had applied what this coordinator ordered.
   bool Follows(const Host& host) const { return host.Follows(epoch()); }

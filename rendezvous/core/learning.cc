@@ -163,6 +163,13 @@ void LearnFailure(BootTime now, Host& host, Job* job) {
   job->greatest.gone.CorrectFailure(host.status.host_id(), host.status.failure(), host.failed_at);
 }
 
+// They are long, and kept apart from the status, which is looked at often.
+void LearnStacks(Host& host, Job* job) {
+  if (!host.status.has_stacks()) return;
+  job->stacks.Learn(host.status.host_id(), host.status.stacks());
+  host.status.clear_stacks();
+}
+
 // The successor, on the same machine, found no process of the dead host alive: only there the hash of that process
 // can be known. The loss is dated at the dead host's last status, so that failures of its peers count as echoes.
 void LearnProvedDeath(BootTime now, const v1::AgentStatus& successor, Job* job, NodeLines* lines, Effects* out) {
@@ -219,6 +226,7 @@ Host& Learn(BootTime now, StreamId stream, const v1::AgentStatus& status, Job* j
   LearnFarewell(host, job);
   LearnLoss(now, heard_before, host, *job);
   LearnFailure(now, host, job);
+  LearnStacks(host, job);
   if (job->Follows(host)) host.exchange.NoteApplied(host.status.applied().seq());
   if (!status.predecessor_dead().empty()) LearnProvedDeath(now, status, job, lines, out);
   if (status.has_verdict()) LearnVerdict(now, host, job, out);

@@ -14,6 +14,7 @@
 #include "rendezvous/core/directives.h"
 #include "rendezvous/core/explain.h"
 #include "rendezvous/core/job.h"
+#include "rendezvous/core/progress.h"
 
 namespace muster::rendezvous {
 namespace {
@@ -68,6 +69,14 @@ absl::Duration SetAsideFor(BootTime now, const Job& job, const Host& host) {
   return std::max(absl::ZeroDuration(), until - now);
 }
 
+int64_t SlowestStep(const v1::AgentStatus& status) {
+  int64_t least = 0;
+  for (const int64_t step : status.steps()) {
+    if (step > 0 && (least == 0 || step < least)) least = step;
+  }
+  return least;
+}
+
 v1::NodeView ViewOf(BootTime now, const Job& job, const Host& host) {
   const v1::AgentStatus& status = host.status;
   v1::NodeView node;
@@ -87,6 +96,7 @@ v1::NodeView ViewOf(BootTime now, const Job& job, const Host& host) {
   node.set_heard_ms(WireMilliseconds(now - host.last_status_at));
   node.set_trouble(Foreign(TroubleOf(job, host)));
   if (status.has_quiet_ms()) node.set_quiet_ms(status.quiet_ms());
+  node.set_step(SlowestStep(status));
   if (node.part() == v1::NodeView::PART_SET_ASIDE)
     node.set_set_aside_ms(WireMilliseconds(SetAsideFor(now, job, host)));
   return node;
@@ -190,7 +200,10 @@ void AddOdd(const Job& job, v1::JobView* view) {
   const int absent = job.options.max_nodes - view->round().node_count();
   if (job.state == State::kRunning && absent > 0)
     odd.push_back(absl::StrCat("runs with ", view->round().node_count(), " of ", job.options.max_nodes, " nodes"));
-  for (const v1::NodeView& node : view->nodes()) odd.push_back(OddNode(job, node));
+  for (v1::NodeView& node : *view->mutable_nodes()) {
+    odd.push_back(OddNode(job, node));
+    node.set_is_odd(!odd.back().empty());
+  }
   for (std::string& one : odd) {
     if (!one.empty() && view->odd_size() < kMaxOddShown) view->add_odd(std::move(one));
   }
@@ -229,6 +242,7 @@ v1::JobView Snapshot(BootTime now, const Job& job) {
     }
   }
   AddEnded(now, job.history, &view);
+  *view.mutable_progress() = ProgressOf(now, job);
   AddOdd(job, &view);
   Shorten(&view);
   return view;

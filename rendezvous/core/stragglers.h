@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/core/time.h"
+#include "rendezvous/core/progress.h"
 
 namespace muster::rendezvous {
 
@@ -31,7 +32,7 @@ class Stragglers {
   void BeginRound(BootTime now);
   bool IsDue(BootTime now) const { return now >= due_; }
   // rates: of one kind of step, of each rank that is heard of and whose rate is known. Call when it is due.
-  std::optional<Finding> Compare(BootTime now, const std::map<int, int64_t>& rates);
+  std::optional<Finding> Compare(BootTime now, const ShownByRank& rates);
 
  private:
   BootTime due_ = absl::InfiniteFuture();

@@ -9,9 +9,11 @@
 
 namespace muster::rendezvous {
 
-Inquiry::Inquiry(DialPlan plan, const Asker& asker, absl::Duration limit, EventLoop* loop, Done done)
+Inquiry::Inquiry(DialPlan plan, const Asker& asker, const v1::Question& question, absl::Duration limit,
+                 EventLoop* loop, Done done)
     : plan_(std::move(plan)),
       asker_(asker),
+      question_(question),
       limit_(limit),
       loop_(loop),
       done_(std::move(done)),
@@ -51,7 +53,7 @@ void Inquiry::Dial() {
 
 void Inquiry::OnDialled(OwnedFd application, const DialledAs& as) {
   if (!done_) return;
-  v1::Question question;
+  v1::Question question = question_;
   question.set_protocol(kProtocol);
   if (!asker_.host.id.empty()) {
     question.set_host_id(asker_.host.id);

@@ -29,7 +29,9 @@ class Inquiry {
   // own refusals.
   using Done = std::function<void(const absl::StatusOr<v1::JobView>& view)>;
 
-  Inquiry(DialPlan plan, const Asker& asker, absl::Duration limit, EventLoop* loop, Done done);
+  // question: without what says who asks.
+  Inquiry(DialPlan plan, const Asker& asker, const v1::Question& question, absl::Duration limit, EventLoop* loop,
+          Done done);
   ~Inquiry();  // cancels it
   // Once `done` is called the connection has been closed, though this object still exists.
   Inquiry(const Inquiry&) = delete;
@@ -45,6 +47,7 @@ class Inquiry {
 
   const DialPlan plan_;
   const Asker asker_;
+  const v1::Question question_;
   const absl::Duration limit_;
   EventLoop* const loop_;
   Done done_;                                                   // empty: it was called

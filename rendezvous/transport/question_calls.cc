@@ -61,18 +61,19 @@ grpc::Status QuestionCalls::Reply(const Call& call, grpc::ByteBuffer* bytes) {
   if (!fits || !question.ParseFromArray(whole.begin(), static_cast<int>(whole.size())))
     return refused(absl::InvalidArgumentError("it sent something that is no question"));
   if (const absl::Status may = may_ask_(call.context.peer(), question); !may.ok()) return refused(may);
-  if (const absl::Status fresh = Refresh(); !fresh.ok()) return refused(fresh);
-  *bytes = grpc::ByteBuffer(&kept_, 1);  // counts references: many slow readers hold one answer
+  const absl::StatusOr<grpc::Slice> answer = AnswerTo(question);
+  if (!answer.ok()) return refused(answer.status());
+  *bytes = grpc::ByteBuffer(&*answer, 1);  // counts references: many slow readers hold one answer
   return grpc::Status::OK;
 }
 
-absl::Status QuestionCalls::Refresh() {
+absl::StatusOr<grpc::Slice> QuestionCalls::AnswerTo(const v1::Question& question) {
+  Kept& kept = question.stacks() ? with_stacks_ : plain_;
   const BootTime now = EventLoop::Now();
-  if (now < kept_at_ + kAnswerKept) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const v1::JobView view, view_());
-  kept_ = grpc::Slice(view.SerializeAsString());
-  kept_at_ = now;
-  return absl::OkStatus();
+  if (now < kept.at + kAnswerKept) return kept.answer;
+  ASSIGN_OR_RETURN(const v1::JobView view, view_(question));
+  kept = {grpc::Slice(view.SerializeAsString()), now};
+  return kept.answer;
 }
 
 void QuestionCalls::Clear() {

@@ -24,7 +24,7 @@ class QuestionCalls {
  public:
   // peer: as gRPC names it. Errors: why it gets no answer, for people.
   using MayAsk = std::function<absl::Status(const std::string& peer, const v1::Question& question)>;
-  using View = std::function<absl::StatusOr<v1::JobView>()>;
+  using View = std::function<absl::StatusOr<v1::JobView>(const v1::Question& question)>;
 
   QuestionCalls(MayAsk may_ask, View view);
   ~QuestionCalls();  // after the queue's thread has ended
@@ -44,7 +44,8 @@ class QuestionCalls {
   void OnAccepted(bool ok);
   void OnEnded(Call* call);
   grpc::Status Reply(const Call& call, grpc::ByteBuffer* bytes);
-  absl::Status Refresh();
+  // The newest answer to a question of this kind.
+  absl::StatusOr<grpc::Slice> AnswerTo(const v1::Question& question);
 
   const MayAsk may_ask_;
   const View view_;
@@ -53,8 +54,11 @@ class QuestionCalls {
   bool stopping_ = false;
   std::unique_ptr<Call> accepting_;
   std::set<std::unique_ptr<Call>> calls_;
-  grpc::Slice kept_;  // the newest answer
-  BootTime kept_at_ = absl::InfinitePast();
+  struct Kept {
+    grpc::Slice answer;
+    BootTime at = absl::InfinitePast();
+  };
+  Kept plain_, with_stacks_;
 };
 
 }  // namespace muster::rendezvous

@@ -111,7 +111,7 @@ class Server::Impl {
   v1::Rendezvous::WithRawMethod_Attend<v1::Rendezvous::Service> service_;
   QuestionCalls questions_{
       [this](const std::string& peer, const v1::Question& question) { return MayAsk(peer, question); },
-      [this] { return events_->OnQuestion(); }};
+      [this](const v1::Question& question) { return events_->OnQuestion(question); }};
   Allowance questions_left_ = options_.questions;
   bool stopping_ = false;
   StatusRates rates_{options_.statuses};

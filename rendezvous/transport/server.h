@@ -53,7 +53,7 @@ class StreamEvents {
   }
   // The state of the job, for those who may ask; kept for kAnswerKept (question_calls.h). Errors: why there is
   // none.
-  virtual absl::StatusOr<v1::JobView> OnQuestion() {
+  virtual absl::StatusOr<v1::JobView> OnQuestion(const v1::Question& /*question*/) {
     return absl::UnimplementedError("no job is coordinated here");
   }
   // A connection or a stream was refused. No other event of it follows but OnClosed, if it was opened.

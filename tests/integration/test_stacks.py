@@ -1,9 +1,13 @@
-"""Where the workers stand: what SIGUSR2 writes into the log of a node whose workers do not handle it."""
+"""Where the workers stand: what SIGUSR2 writes into the log of a node whose workers do not handle it, and what
+`muster stacks` shows of the whole job."""
+import json
 import pathlib
 import signal
+import subprocess
 import tempfile
 import unittest
 
+import cluster
 import stack_tools
 from cluster import ClusterTest, children, process_state, wait_until
 
@@ -44,6 +48,16 @@ import signal, sys
 signal.signal(signal.SIGUSR2, lambda *_: sys.exit())
 print("ready", flush=True)
 signal.pause()
+"""
+# The last of four ranks stands elsewhere than the others.
+ONE_DIFFERS = """
+import os, time
+def all_reduce():
+    while True: time.sleep(60)
+def load():
+    while True: time.sleep(60)
+print("ready", flush=True)
+load() if os.environ["RANK"] == "3" else all_reduce()
 """
 NO_RIGHT = "#!/bin/sh\necho Error: Permission denied >&2\nexit 1\n"
 DOES_NOT_END = "#!/bin/sh\ntrap '' TERM INT HUP\nwhile :; do sleep 0.1; done\n"
@@ -122,6 +136,60 @@ class Snapshot(ClusterTest):
         self.assertEqual(0, node.exit_code())
         self.assertTrue(node.said("SIGUSR2 was forwarded to 1 worker process that handles it"))
         self.assertFalse(node.said("stacks of this node's workers"))
+
+
+class WholeJob(ClusterTest):
+    def start(self, tool, *options):
+        """Two nodes of two workers each, which are ready."""
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        (folder / "train.py").write_text(ONE_DIFFERS)
+        job = self.job = self.cluster(2, nproc=2, program=[stack_tools.interpreter(folder), str(folder / "train.py")],
+                                      options=list(options))
+        job.environment["PATH"] = stack_tools.path_with(folder, tool)
+        job.start_all()
+        for node in job.nodes.values():
+            wait_until("the workers", lambda node=node: node.out().count("ready") == 2)
+        return job
+
+    def stacks(self, *options):
+        return subprocess.run([str(cluster.BINARY), "stacks", "--rdzv-id", self.job.job_id, *options],
+                              capture_output=True, text=True, env=cluster.plain_environment(), timeout=cluster.LIMIT_S)
+
+    @unittest.skipUnless(stack_tools.py_spy(), "needs py-spy")
+    def test_the_rank_that_differs_is_found(self):
+        job = self.start(f"#!/bin/sh\nexec {stack_tools.py_spy()} \"$@\"\n")
+        workers = [sorted(job.workers_of(node)) for node in (0, 1)]
+        done = self.stacks()
+        self.assertEqual(0, done.returncode, done.stdout + done.stderr)
+        self.assertRegex(done.stdout, r"^suspect: rank 3: it stands elsewhere than the other 3\n"
+                         r"rank 3 \(pid \d+ on \S+\): at train.py:6 \(load\)\n    load \(/.*train.py:6\)\n")
+        self.assertRegex(done.stdout, r"\n3 ranks \(0-2\): at train.py:4 \(all_reduce\)\n")
+        said = json.loads(self.stacks("--json", "--ranks", "1").stdout)
+        self.assertEqual([[[0, 2]]], [place["ranks"] for place in said["places"]])
+        self.assertEqual((True, []), (said["complete"], said["silent"]))
+        self.assertEqual("all_reduce", said["places"][0]["example"]["frames"][0]["function"])
+        self.assertEqual(workers, [sorted(job.workers_of(node)) for node in (0, 1)], "no worker was disturbed")
+        self.assertFalse([pid for node in workers for pid in node if process_state(pid) == "T"])
+
+    def test_a_node_that_does_not_answer_is_named(self):
+        job = self.start(NO_RIGHT, "--lease", "5m")
+        host = job.nodes[1].process.pid
+        cluster.stop(host)
+        done = self.stacks()
+        cluster.kill(host, signal.SIGCONT)
+        self.assertEqual(1, done.returncode, done.stderr)
+        self.assertRegex(done.stdout, r"2 ranks \(0-1\): each waits.*\n(.*\n)*no answer: node 1")
+
+    def test_without_workers_it_is_said(self):
+        job = self.job = self.cluster(2, nproc=1, program=["sleep", "60"])
+        job.start(0)
+        done = wait_until("a door", lambda: (done := self.stacks()).returncode != 2 and done)
+        self.assertEqual((1, f"job {job.job_id}: no round runs\n"), (done.returncode, done.stdout))
+
+    def test_a_wrong_choice_of_ranks_is_explained(self):
+        self.job = self.cluster(1)
+        done = self.stacks("--ranks", "3-")
+        self.assertEqual((64, "muster: --ranks 3-: expected ranks as in 3 or 0-7,12\n"), (done.returncode, done.stderr))
 
 
 if __name__ == "__main__":

@@ -31,6 +31,12 @@ def doors_of(run_id):
     return found
 
 
+def visitors_at(door):
+    """How many connections this door has."""
+    rows = [row.split() for row in pathlib.Path("/proc/net/unix").read_text().splitlines()]
+    return sum(row[-1] == "@" + door and row[5] == "03" for row in rows)
+
+
 def ask(door, frame=NO_QUESTION):
     """All that the door says to this."""
     with socket.socket(socket.AF_UNIX) as visitor:
@@ -135,6 +141,46 @@ class Status(ClusterTest):
         done = self.status()
         self.assertEqual(2, done.returncode, done.stdout)
         self.assertRegex(done.stderr, "^muster: the coordinator of .* does not answer: ")
+
+    def waiting_for(self, state, *options):
+        """`muster status --wait STATE`, which waits."""
+        process = subprocess.Popen([str(cluster.BINARY), "status", "--rdzv-id", self.job.job_id, "--wait", state, *options],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                   env=cluster.plain_environment())
+        for clean in (process.stdout.close, process.stderr.close, process.wait, process.kill):
+            self.addCleanup(clean)
+        return process
+
+    def test_one_can_wait_until_a_round_runs(self):
+        job = self.job = self.cluster(2, program=WAITS, nproc=1)
+        job.start(0)
+        self.when("gathering")
+        waits = self.waiting_for("running")
+        job.start(1)
+        out, err = waits.communicate(timeout=cluster.LIMIT_S)
+        self.assertRegex(out, f"job {job.job_id} runs for", err)
+        wrong = self.status("--wait", "Godot")
+        self.assertEqual((64, "muster: --wait Godot: expected running or ended\n"), (wrong.returncode, wrong.stderr))
+
+    def test_one_can_wait_for_the_end_and_is_told_how_it_was(self):
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        for code in (0, 7):
+            stop = folder / str(code)
+            job = self.job = self.cluster(2, nproc=1, options=("--max-restarts", "0"),
+                                          program=["sh", "-c", f"until [ -e {stop} ]; do sleep 0.05; done; exit {code}"])
+            job.start_all()
+            self.when("running")
+            waits = self.waiting_for("ended", "--json")
+            doors = doors_of(job.job_id)
+            wait_until("its visit", lambda: [door for door in doors if visitors_at(door)])
+            agents = {node: node.agent() for node in job.nodes.values()}
+            for pid in agents.values():  # the door of the next agent is as good
+                os.kill(pid, signal.SIGKILL)
+            wait_until("the next agents", lambda: all(node.agent() not in (None, pid) for node, pid in agents.items()))
+            wait_until("its next visit", lambda: [door for door in doors if visitors_at(door)])
+            stop.touch()
+            out, err = waits.communicate(timeout=cluster.LIMIT_S)
+            self.assertEqual((0 if code == 0 else 1, code), (waits.returncode, json.loads(out)["exit_code"]), err)
 
     def test_no_job_and_another_job_are_told(self):
         self.start(nodes=1)

@@ -56,7 +56,7 @@ const std::vector<Room>& Rooms() {
 const std::vector<std::vector<std::string>> kFloors = {
     {"base/core", "base/text", "base/wire", "base/io", "base/console"},
     {"base/core", "base/text", "base/io", "base/proc"},
-    {"cli/options", "cli/launchers", "cli/plan", "cli/env", "cli/status", "cli/commands", "cli"},
+    {"cli/options", "cli/launchers", "cli/plan", "cli/env", "cli/status", "cli/watch", "cli/commands", "cli"},
 };
 
 constexpr size_t kMostArrows = 34;

@@ -30,6 +30,7 @@ void HangWatch::BeginRound(BootTime now, const v1::Round& round, int workers) {
 void HangWatch::EndRound() {
   clock_.EndRound();
   snapshot_.Clear();
+  stacks_.Clear();
 }
 
 void HangWatch::OnTick(BootTime now, Effects* out) {
@@ -46,7 +47,7 @@ void HangWatch::OnTick(BootTime now, Effects* out) {
 
 void HangWatch::OnSigns(const std::set<int>& local_ranks) {
   if (local_ranks.empty()) return;
-  if (is_taken_) {
+  if (is_taken_ && with_recorders_) {
     signs_in_snapshot_ = true;
     return;
   }
@@ -68,12 +69,22 @@ Ending HangWatch::OnEnded(int local_rank, Ending ending) {
 
 void HangWatch::AskedBySignal(Effects* out) {
   by_signal_ = true;
-  Take(out);
+  Take(true, out);
 }
 
-void HangWatch::Take(Effects* out) {
+void HangWatch::Take(bool with_recorders, Effects* out) {
   if (std::exchange(is_taken_, true)) return;
-  out->push_back(TakeSnapshot{first_rank_});
+  with_recorders_ = with_recorders;
+  out->push_back(TakeSnapshot{first_rank_, with_recorders});
+}
+
+// Nothing is decided by it, so it must not count as a hang's question does: neither may signs of life be ignored
+// meanwhile, however often people ask, nor may a flight recorder be written each time.
+void HangWatch::TakeForPeople(uint64_t number, Effects* out) {
+  people_ask_ = number;
+  if (people_ask_ == stacks_.number()) return;
+  stacks_.Clear();
+  if (people_ask_ != 0) Take(false, out);
 }
 
 void HangWatch::OnDirective(BootTime now, const v1::HostDirective& directive, bool is_stopping, Effects* out) {
@@ -81,7 +92,8 @@ void HangWatch::OnDirective(BootTime now, const v1::HostDirective& directive, bo
   const bool is_new = std::exchange(asked_, directive.snapshot()) != asked_ && asked_ != 0;
   if (is_new) signs_since_asked_ = signs_in_snapshot_ = false;
   if (asked_ != snapshot_.number()) snapshot_.Clear();
-  if (asked_ != snapshot_.number()) Take(out);
+  if (asked_ != snapshot_.number()) Take(true, out);
+  TakeForPeople(directive.stacks(), out);
   const bool is_for_us = directive.has_hang() && Same(directive.hang().round(), round_);
   if (!is_for_us || is_stopping || signs_since_asked_ || sentence_) return due_.reset();
   if (!due_) due_ = signs_in_snapshot_ ? now + kSecondThought : now;
@@ -103,13 +115,19 @@ bool HangWatch::OnSnapshot(std::vector<RankSnapshot> ranks, Effects* out) {
     rank.idle = clock_.Of(rank.rank - first_rank_);
     rank.silent_so_far = clock_.IsSilentSoFar(rank.rank - first_rank_);
   }
+  const bool is_for_people = people_ask_ != stacks_.number();
+  if (is_for_people) stacks_ = ToMessage(people_ask_, first_rank_, ranks);
+  if (!with_recorders_) {  // a question that needs them may have come meanwhile
+    if (by_signal_ || asked_ != snapshot_.number()) Take(true, out);
+    return is_for_people;
+  }
   if (std::exchange(by_signal_, false)) {
     Say(Severity::kInfo, "stacks of this node's workers:", out, {.event = events::kStacks});
     for (const std::string& line : SnapshotLines(ranks))
       Say(Severity::kInfo, line, out, {.event = events::kStacks});
   }
   out->push_back(KeepSnapshot{SnapshotText(ranks)});
-  if (asked_ == 0) return false;
+  if (asked_ == 0) return is_for_people;
   snapshot_ = ToMessage(asked_, first_rank_, ranks);
   return true;
 }
@@ -119,6 +137,7 @@ void HangWatch::Describe(v1::HostStatus* status) const {
   status->set_signs(clock_.signs());
   status->set_learned_silence_ms(absl::ToInt64Milliseconds(learned_));
   if (snapshot_.number() != 0) *status->mutable_snapshot() = snapshot_;
+  if (snapshot_.number() == 0 && stacks_.number() != 0) *status->mutable_stacks() = stacks_;
 }
 
 }  // namespace muster::host

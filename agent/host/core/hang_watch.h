@@ -1,5 +1,5 @@
 // What a host does about hangs: it counts for how long its workers show no sign of life, takes the snapshots of
-// them that the coordinator or a SIGUSR2 asks for, and ends the worker that the coordinator names. Pure.
+// them that the coordinator, a person or a SIGUSR2 asks for, and ends the worker that the coordinator names. Pure.
 #pragma once
 
 #include <optional>
@@ -48,7 +48,8 @@ class HangWatch {
     std::string why;
   };
 
-  void Take(Effects* out);
+  void Take(bool with_recorders, Effects* out);
+  void TakeForPeople(uint64_t number, Effects* out);
   void EndHung(const v1::Hang& hang, Effects* out);
 
   const int64_t timeout_ms_;
@@ -57,12 +58,15 @@ class HangWatch {
   int first_rank_ = 0;
   std::set<int> stragglers_;          // local ranks of which it was said in this round
   bool is_taken_ = false;             // an answer to TakeSnapshot is awaited
+  bool with_recorders_ = false;       // as in that TakeSnapshot
   bool by_signal_ = false;            // it is for the log of this node
   uint64_t asked_ = 0;                // the coordinator's number; 0: it asks nothing
   bool signs_since_asked_ = false;    // after the snapshot: then nothing hangs any more
   bool signs_in_snapshot_ = false;    // while it was taken
   std::optional<BootTime> due_;       // when the sentence will be carried out; nullopt: none is put off
   v1::NodeSnapshot snapshot_;         // the answer to that number, once it is there
+  uint64_t people_ask_ = 0;           // the number of people's question; 0: they ask nothing
+  v1::NodeSnapshot stacks_;           // the answer to that one
   std::optional<Sentence> sentence_;  // carried out in this round
   absl::Duration learned_ = absl::ZeroDuration();  // the longest silence that ended by itself, as coordinators say
 };

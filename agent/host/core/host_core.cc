@@ -93,6 +93,7 @@ void HostCore::SendStatus(Effects* out) {
   hang_watch_.Describe(&status);
   for (const int64_t rate : steps_.ByLines()) status.add_step_rates(rate);
   for (const int64_t rate : steps_.ByTouches()) status.add_touch_rates(rate);
+  for (const int64_t step : steps_.Newest()) status.add_steps(step);
   status.set_memory_used(memory_use_.used);
   status.set_memory_limit(memory_use_.limit);
   out->push_back(host::SendStatus{std::move(status)});
@@ -290,8 +291,8 @@ void HostCore::OnRestEnded(BootTime now, int local_rank, Effects* out) {
   round_.SweepIfAllEnded(now, out);
 }
 
-void HostCore::OnProgress(BootTime, Effects* out) {
-  if (round_.OnProgress()) SendStatus(out);
+void HostCore::OnProgress(BootTime now, Effects* out) {
+  if (round_.OnProgress(now)) SendStatus(out);
 }
 
 // What a departure has promised to the workers holds for every other stop, too.

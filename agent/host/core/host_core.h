@@ -70,7 +70,8 @@ class HostCore {
   // The spared processes of this worker have ended; this may be called before OnExit, which the worker's last
   // output delays. Not called after a Sweep effect, which kills them.
   void OnRestEnded(BootTime now, int local_rank, Effects* out);
-  void OnProgress(BootTime now, Effects* out);  // the progress file was touched in the current round
+  void OnProgress(BootTime now,
+                  Effects* out);  // the progress file was touched in the current round; at each touch
 
   // Answer to Sweep. left: empty when nothing of the round is alive; else the processes that are still alive.
   void OnSwept(BootTime now, const std::string& left, Effects* out);

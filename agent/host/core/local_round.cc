@@ -34,7 +34,7 @@ void LocalRound::Start(BootTime now, const v1::Round& round) {
   phase_ = v1::HOST_PHASE_STARTING;
   outcome_ = v1::OUTCOME_RAN;
   failures_ = RoundFailures(round, now, node_);
-  progressed_ = false;
+  progress_at_.reset();
   judged_ = false;
   kill_is_wanted_ = false;
   workers_.Reset(node_.slots);
@@ -87,7 +87,7 @@ bool LocalRound::FailsByEcho(BootTime now, Effects* out) {
 }
 
 // The report may arrive after the end of the round: it counts for that round until the next one starts.
-bool LocalRound::OnProgress() { return IsSet(id()) && !std::exchange(progressed_, true); }
+bool LocalRound::OnProgress(BootTime now) { return IsSet(id()) && !std::exchange(progress_at_, now).has_value(); }
 
 // ---- the stop -----------------------------------------------------------------------------------------------
 
@@ -221,7 +221,8 @@ void LocalRound::Describe(v1::HostStatus* status) const {
   status->set_outcome(outcome_);
   failures_.Describe(status);
   workers_.Describe(status);
-  status->set_progressed(progressed_);
+  status->set_progressed(progress_at_.has_value());
+  if (progress_at_) status->set_progress_boot_ns(ToBootNanos(*progress_at_));
 }
 
 }  // namespace muster::host

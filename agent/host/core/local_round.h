@@ -78,7 +78,7 @@ class LocalRound {
   // Once every worker has been reported as ended: judges the round and sweeps. Before and after that: nothing.
   void SweepIfAllEnded(BootTime now, Effects* out);
 
-  bool OnProgress();  // true: for the first time in this round
+  bool OnProgress(BootTime now);  // true: for the first time in this round
 
   // The grace period that this stop would leave to the workers; nullopt: they have none any more.
   std::optional<absl::Duration> GraceWith(BootTime now, const Stop& stop) const;
@@ -107,7 +107,7 @@ class LocalRound {
   WorkerTable workers_;
   v1::Outcome outcome_ = v1::OUTCOME_NONE;
   RoundFailures failures_;
-  bool progressed_ = false;  // the progress file was touched
+  std::optional<BootTime> progress_at_;  // the newest touch of the progress file
   std::optional<Ladder> ladder_;
   bool kill_is_wanted_ = false;    // by a second signal, so no grace period is over when SIGKILL is sent
   bool judged_ = false;            // see SweepIfAllEnded

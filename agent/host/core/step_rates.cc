@@ -128,19 +128,28 @@ void StepRates::OnEnded(int local_rank) {
   if (Worker* const worker = Find(local_rank)) *worker = {};
 }
 
-template <typename Rate>
-std::vector<int64_t> StepRates::ByRank(Rate rate_of) const {
-  std::vector<int64_t> rates;
+template <typename Value>
+std::vector<int64_t> StepRates::ByRank(Value value_of) const {
+  std::vector<int64_t> values;
   for (const Worker& worker : workers_) {
-    if (rates.size() == kMaxRanksSent) break;
-    rates.push_back(rate_of(worker));
+    if (values.size() == kMaxRanksSent) break;
+    values.push_back(value_of(worker));
   }
-  return rates;
+  return values;
 }
 
 std::vector<int64_t> StepRates::ByLines() const {
   return ByRank([this](const Worker& worker) {
     return std::max(RateOf(worker, StepSource::kOut), RateOf(worker, StepSource::kErr));
+  });
+}
+
+std::vector<int64_t> StepRates::Newest() const {
+  const auto newest = [](const Worker& worker, StepSource source) {
+    return worker[static_cast<size_t>(source)].newest();
+  };
+  return ByRank([newest](const Worker& worker) {
+    return std::max(newest(worker, StepSource::kOut), newest(worker, StepSource::kErr));
   });
 }
 

@@ -38,6 +38,7 @@ class StepRate {
   void OnTouch(BootTime now) { Note(now, 1); }
   // Steps in 1000 s; 0: not known. At least 1 if it is.
   int64_t In1000Seconds(BootTime now) const;
+  int64_t newest() const { return number_.value_or(0); }  // 0: none so far
 
  private:
   struct Sighting {
@@ -63,12 +64,14 @@ class StepRates {
   // Touches are seen once a second at most, so the two cannot be compared. Of two streams the faster one counts.
   std::vector<int64_t> ByLines() const;
   std::vector<int64_t> ByTouches() const;
+  // The newest step in the lines of each of them; 0: none. Of two streams the greater one counts.
+  std::vector<int64_t> Newest() const;
 
  private:
   using Worker = std::array<StepRate, 3>;  // by source
   Worker* Find(int local_rank);
-  template <typename Rate>
-  std::vector<int64_t> ByRank(Rate rate_of) const;
+  template <typename Value>
+  std::vector<int64_t> ByRank(Value value_of) const;
   int64_t RateOf(const Worker& worker, StepSource source) const {
     return worker[static_cast<size_t>(source)].In1000Seconds(now_);
   }

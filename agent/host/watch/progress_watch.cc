@@ -39,7 +39,6 @@ class ProgressWatch::State : public std::enable_shared_from_this<State> {
     ++asked_;
     begins_at_ = asked_;
     base_.reset();
-    reported_ = false;
     condition_.NotifyAll();
   }
   void Look() {
@@ -93,8 +92,8 @@ class ProgressWatch::State : public std::enable_shared_from_this<State> {
     if (loop_ == nullptr || begins_at_ == 0 || request < begins_at_) return;
     if (!base_) {
       base_ = mark;
-    } else if (mark && mark != *base_ && !reported_) {
-      reported_ = true;
+    } else if (mark && mark != *base_) {
+      base_ = mark;
       // The next round may begin while this is queued in the loop; the touch does not count for that round.
       loop_->Post([self = shared_from_this(), round = begins_at_] {
         if (self->IsRound(round)) self->touched_();
@@ -113,10 +112,9 @@ class ProgressWatch::State : public std::enable_shared_from_this<State> {
   const std::function<void()> touched_;
   uint64_t asked_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t answered_ ABSL_GUARDED_BY(mutex_) = 0;
-  // The first request of the round, whose answer is the baseline; 0: no round yet.
+  // The first request of the round, whose answer is what the next one is compared with; 0: no round yet.
   uint64_t begins_at_ ABSL_GUARDED_BY(mutex_) = 0;
   std::optional<FileMark> base_ ABSL_GUARDED_BY(mutex_);
-  bool reported_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 ProgressWatch::ProgressWatch(EventLoop* loop, std::string path, std::function<void()> touched)

@@ -1,5 +1,5 @@
-// Detects whether the training has touched its progress file (--progress-file) since the round began: whether its
-// modification time, size or inode has changed, or whether it has been created.
+// Detects when the training touches its progress file (--progress-file) in a round: when its modification time,
+// size or inode changes, or it is created.
 //
 // The file may be on a network file system, which may not answer for minutes. So a separate thread checks it, once
 // a second and on request, and nothing waits for that thread without a limit. The class lives on the loop thread.
@@ -20,14 +20,14 @@ inline constexpr absl::Duration kProgressPeriod = absl::Seconds(1);
 
 class ProgressWatch {
  public:
-  // `touched` is called on the loop thread, at most once in a round. path: empty: nothing is watched.
+  // `touched` is called on the loop thread, at most once for each look. path: empty: nothing is watched.
   ProgressWatch(EventLoop* loop, std::string path, std::function<void()> touched);
   ~ProgressWatch();
   ProgressWatch(const ProgressWatch&) = delete;
   ProgressWatch& operator=(const ProgressWatch&) = delete;
 
   absl::Status Start();  // Errors: no thread could be created; nothing is watched then
-  void BeginRound();     // takes the file's present state as the baseline of the round
+  void BeginRound();     // what the file is now counts as untouched
   void Look();           // requests a check now; it is done once looked() is true
   bool looked() const;
 

@@ -21,6 +21,7 @@ void DescribeRound(const v1::HostStatus& host, v1::AgentStatus* status) {
   if (!StartedLast(host)) return;
   status->set_progressed(host.progressed());
   if (host.has_snapshot()) *status->mutable_snapshot() = host.snapshot();
+  if (host.has_stacks()) *status->mutable_stacks() = host.stacks();
   if (host.has_failure()) *status->mutable_failure() = host.failure();
 }
 
@@ -135,6 +136,9 @@ void AddMoments(BootTime now, const NodeRecord& node, v1::AgentStatus* status) {
   status->set_signs(host.signs());
   *status->mutable_step_rates() = host.step_rates();
   *status->mutable_touch_rates() = host.touch_rates();
+  *status->mutable_steps() = host.steps();
+  if (host.progress_boot_ns() != 0)
+    status->set_progress_file_ms(WireMilliseconds(now - FromBootNanos(host.progress_boot_ns())));
   if (status->has_failure())
     status->mutable_failure()->set_age_ms(absl::ToInt64Milliseconds(now - FromBootNanos(host.failure_boot_ns())));
 }

@@ -98,9 +98,10 @@ void HostSide::ExtendLease(const v1::Directive& directive, std::optional<BootTim
   lease_deadline_ = std::max(lease_deadline_, deadline);
 }
 
-// About a hang: where do the workers stand, and which of them must end.
+// Where do the workers stand, and which of them must end because of a hang.
 void HostSide::Ask(const v1::Directive& directive) {
   order_.set_snapshot(directive.snapshot());
+  order_.set_stacks(directive.stacks());
   order_.set_learned_silence_ms(directive.learned_silence_ms());
   order_.clear_hang();
   if (directive.has_hang()) *order_.mutable_hang() = directive.hang();

@@ -60,15 +60,16 @@ class DoorTest : public ::testing::Test {
 };
 
 TEST_F(DoorTest, ACoordinatorHereAnswersAtOnce) {
-  Open({.look = [] { return View("of here"); },
-        .ask = [](const Door::Done&) { FAIL() << "nobody else is asked"; }});
+  Open({.look = [](const v1::Question&) { return View("of here"); },
+        .ask = [](const v1::Question&, const Door::Done&) { FAIL() << "nobody else is asked"; }});
   const v1::Answer answer = Ask();
   EXPECT_EQ(answer.run_id(), "run");
   EXPECT_EQ(answer.view().run_id(), "of here");
 }
 
 TEST_F(DoorTest, OnlyTheNameNeedsNoCoordinator) {
-  Open({.look = [] { return std::nullopt; }, .ask = [](const Door::Done&) { FAIL() << "nobody is asked"; }});
+  Open({.look = [](const v1::Question&) { return std::nullopt; },
+        .ask = [](const v1::Question&, const Door::Done&) { FAIL() << "nobody is asked"; }});
   v1::Question question;
   question.set_names_only(true);
   EXPECT_EQ(Ask(question).run_id(), "run");
@@ -78,9 +79,9 @@ TEST_F(DoorTest, OnlyTheNameNeedsNoCoordinator) {
 TEST_F(DoorTest, ACoordinatorElsewhereIsAskedOnceForAllWhoWait) {
   int asked = 0;
   Door::Done tell;
-  Open({.look = [] { return std::nullopt; },
+  Open({.look = [](const v1::Question&) { return std::nullopt; },
         .ask =
-            [&](Door::Done done) {
+            [&](const v1::Question&, Door::Done done) {
               ++asked;
               tell = std::move(done);
             }});
@@ -99,15 +100,66 @@ TEST_F(DoorTest, ACoordinatorElsewhereIsAskedOnceForAllWhoWait) {
 }
 
 TEST_F(DoorTest, WhyThereIsNoAnswerIsSaid) {
-  Open({.look = [] { return std::nullopt; },
-        .ask = [](const Door::Done& done) { done(absl::UnavailableError("nobody listens")); }});
+  Open({.look = [](const v1::Question&) { return std::nullopt; },
+        .ask = [](const v1::Question&,
+                  const Door::Done& done) { done(absl::UnavailableError("nobody listens")); }});
   const v1::Answer answer = Ask();
   EXPECT_FALSE(answer.has_view());
   EXPECT_EQ(answer.why_not(), "nobody listens");
 }
 
+// An answer with stacks is long, and one without them would not do.
+TEST_F(DoorTest, QuestionsOfEachKindAreAskedApart) {
+  Open({.look = [](const v1::Question&) { return std::nullopt; },
+        .ask = [](const v1::Question& question,
+                  const Door::Done& done) { done(View(question.stacks() ? "with stacks" : "plain")); }});
+  v1::Question stacks;
+  stacks.set_stacks(true);
+  for (int times = 0; times < 2; ++times) {
+    EXPECT_EQ(Ask(stacks).view().run_id(), "with stacks");
+    EXPECT_EQ(Ask().view().run_id(), "plain");
+  }
+}
+
+TEST_F(DoorTest, WhoWaitsForTheEndIsToldHowTheJobEnds) {
+  Open({.look = [](const v1::Question&) { return View("x"); },
+        .ask = [](const v1::Question&, const Door::Done&) {}});
+  const OwnedFd waits = Knock();
+  v1::Question question;
+  question.set_until_end(true);
+  ASSERT_TRUE(SendFrame(waits.get(), question).ok());
+  EXPECT_EQ(Ask().view().run_id(), "x") << "and it was heard after the first one";
+  v1::Exit exit;
+  exit.mutable_verdict()->set_exit_code(7);
+  exit.mutable_verdict()->set_reason("rank 3 exited with code 7");
+  thread_->Call([&] { door_->OnEnd(exit); });
+  const v1::Answer answer = Await(waits);
+  EXPECT_FALSE(answer.has_view());
+  EXPECT_EQ(answer.end().exit_code(), 7);
+  EXPECT_EQ(answer.end().reason(), "rank 3 exited with code 7");
+  EXPECT_EQ(Ask(question).end().exit_code(), 7) << "and one who comes later";
+}
+
+TEST_F(DoorTest, ANodeThatLeavesDoesNotKnowHowTheJobEnds) {
+  Open({.look = [](const v1::Question&) { return View("x"); },
+        .ask = [](const v1::Question&, const Door::Done&) {}});
+  const OwnedFd waits = Knock();
+  v1::Question question;
+  question.set_until_end(true);
+  ASSERT_TRUE(SendFrame(waits.get(), question).ok());
+  Ask();
+  v1::Exit exit;
+  exit.set_exit_code(75);
+  exit.set_reason("SIGTERM");
+  thread_->Call([&] { door_->OnEnd(exit); });
+  const v1::Answer answer = Await(waits);
+  EXPECT_FALSE(answer.has_end());
+  EXPECT_EQ(answer.why_not(), "this node leaves the job: SIGTERM");
+}
+
 TEST_F(DoorTest, NonsenseIsNotAnswered) {
-  Open({.look = [] { return View("x"); }, .ask = [](const Door::Done&) {}});
+  Open({.look = [](const v1::Question&) { return View("x"); },
+        .ask = [](const v1::Question&, const Door::Done&) {}});
   for (const std::string& said : {std::string("\xff\xff\xff\xff", 4), std::string("\x02\0\0\0\xff\xff", 6)}) {
     const OwnedFd fd = Knock();
     ASSERT_EQ(send(fd.get(), said.data(), said.size(), MSG_NOSIGNAL), static_cast<ssize_t>(said.size()));
@@ -117,7 +169,8 @@ TEST_F(DoorTest, NonsenseIsNotAnswered) {
 }
 
 TEST_F(DoorTest, WhoComesWhenTooManyAreHereIsTurnedAway) {
-  Open({.look = [] { return View("x"); }, .ask = [](const Door::Done&) {}});
+  Open({.look = [](const v1::Question&) { return View("x"); },
+        .ask = [](const v1::Question&, const Door::Done&) {}});
   std::vector<OwnedFd> silent;
   while (silent.size() < kMaxVisitors) {
     silent.push_back(Knock());

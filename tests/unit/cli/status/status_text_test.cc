@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cli/status/name_ranges.h"
+#include "cli/status/status_json.h"
 #include "nlohmann/json.hpp"
 
 namespace muster::cli {
@@ -74,7 +75,47 @@ TEST(StatusText, WhatIsOddComesFirst) {
   EXPECT_EQ(CodeOf(view), kExitAttention);
   EXPECT_THAT(StatusText(view, false),
               StartsWith("ATTENTION: job 4711 runs for 3h12m: 16 workers on 2 nodes, round 3\n"
+                         "progress   not watched: --hang-timeout auto looks for steps and signs of life\n"
                          "  ! node 1 (gpu-2): no status for 9s\n"));
+}
+
+TEST(StatusText, SaysHowFarAndHowFastTheJobGetsOn) {
+  v1::JobView view = Running();
+  v1::Progress* const progress = view.mutable_progress();
+  const auto shown = [&view] {
+    const std::string text = StatusText(view, false);
+    const size_t at = text.find("progress   ");
+    return text.substr(at + 11, text.find('\n', at) - at - 11);
+  };
+  progress->set_watched(true);
+  progress->set_quiet_ms(2'400);
+  EXPECT_EQ(shown(), "no worker shows steps yet, last sign of life 2s ago");
+  progress->set_ranks(16);
+  progress->set_median_step(1'234'567);
+  progress->set_slowest_step(1'234'560);
+  progress->set_slowest_rank(11);
+  progress->set_rate(1'367);
+  progress->set_hour_rate(150);
+  progress->set_hour_ms(3'600'000);
+  progress->set_progress_file_ms(61'000);
+  EXPECT_EQ(
+      shown(),
+      "step 1,234,567 (rank 11: 1,234,560), 82 steps a minute (9.0 in the last 1h), last sign of life 2s ago, "
+      "progress file touched 1m1s ago");
+  progress->set_ranks(0);
+  progress->set_by_touches(true);
+  progress->set_hour_rate(0);
+  progress->clear_progress_file_ms();
+  EXPECT_EQ(shown(), "82 heartbeats a minute, last sign of life 2s ago");
+}
+
+TEST(StatusText, HowAJobHasEnded) {
+  v1::JobEnd end;
+  end.set_reason("all workers have succeeded");
+  EXPECT_EQ(EndText(end), "well: the job has ended with exit code 0: all workers have succeeded\n");
+  end.set_exit_code(7);
+  EXPECT_THAT(EndText(end), StartsWith("ATTENTION: the job has ended with exit code 7: "));
+  EXPECT_EQ(nlohmann::json::parse(EndJson(end))["exit_code"], 7);
 }
 
 TEST(StatusText, AJobThatDoesNotRunNeedsAttention) {
@@ -132,9 +173,8 @@ TEST(StatusText, OfAnEarlierCoordinatorsRoundTheAgeIsNotKnown) {
 }
 
 TEST(StatusText, EachNodeHasALineIfItIsWanted) {
-  EXPECT_THAT(
-      StatusText(Running(), true),
-      HasSubstr("     1 gpu-2                    ranks 8-15       running, 8 workers alive, heard 1s ago\n"));
+  EXPECT_THAT(StatusText(Running(), true),
+              HasSubstr("   1 gpu-2 ranks 8-15 running, 8 workers alive, heard 1s ago\n"));
 }
 
 TEST(StatusText, IsSafeForATerminal) {

@@ -166,6 +166,9 @@ class Cluster {
   void AskToEnd() {
     Do([&](Effects* out) { coordinator_.OnAskedToEnd(now_, out); });
   }
+  void WantStacks() {
+    Do([&](Effects* out) { coordinator_.OnStacksWanted(now_, out); });
+  }
   bool MayEnd() const { return coordinator_.MayEnd(now_); }
 
   void TurnAway(const std::string& address, const std::string& why) {

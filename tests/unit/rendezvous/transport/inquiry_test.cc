@@ -46,11 +46,13 @@ class InquiryTest : public WireTest {
   absl::StatusOr<v1::JobView> Ask(int port, const std::string& token, const Identity& host,
                                   const std::string& run_id = kRun) {
     std::optional<absl::StatusOr<v1::JobView>> told;
-    Inquiry inquiry(PlanTo(port, token), {host, run_id}, kPatience, &loop_,
+    Inquiry inquiry(PlanTo(port, token), {host, run_id}, question_, kPatience, &loop_,
                     [&told](const auto& view) { told = view; });
     EXPECT_TRUE(Until([&] { return told.has_value(); }));
     return told.value_or(absl::UnknownError("nothing"));
   }
+
+  v1::Question question_;
 };
 
 TEST_F(InquiryTest, WithATokenTheConnectionShowsThatTheAskerMayKnow) {
@@ -61,6 +63,16 @@ TEST_F(InquiryTest, WithATokenTheConnectionShowsThatTheAskerMayKnow) {
   EXPECT_EQ(view->run_id(), kRun);
   EXPECT_TRUE(Ask(server->port(), kToken, IdentityFrom(NewSecret())).ok()) << "a host that nobody knows, too";
   EXPECT_TRUE(attendees_.questions.empty()) << "the token is enough";
+}
+
+TEST_F(InquiryTest, AnAnswerWithStacksServesNobodyWhoAsksForNone) {
+  const auto server = ServeWith(kToken);
+  ASSERT_TRUE(Ask(server->port(), kToken, {}).ok());
+  EXPECT_FALSE(attendees_.asked_for_stacks);
+  question_.set_stacks(true);
+  ASSERT_TRUE(Ask(server->port(), kToken, {}).ok());
+  EXPECT_TRUE(attendees_.asked_for_stacks);
+  EXPECT_EQ(attendees_.views, 2);
 }
 
 TEST_F(InquiryTest, AnotherTokenIsRefused) {
@@ -112,7 +124,7 @@ TEST_F(InquiryTest, OnlySoManyQuestionsAreHeard) {
 TEST_F(InquiryTest, TheConnectionEndsWithTheAnswer) {
   const auto server = ServeWith(kToken);
   bool told = false;
-  Inquiry inquiry(PlanTo(server->port(), kToken), {}, kPatience, &loop_,
+  Inquiry inquiry(PlanTo(server->port(), kToken), {}, v1::Question(), kPatience, &loop_,
                   [&told](const auto& view) { told = view.ok(); });
   ASSERT_TRUE(Until([&] { return told; }));
   EXPECT_TRUE(Until([&] { return !HasConnection(server->port()); })) << "though the inquiry still exists";
@@ -122,7 +134,8 @@ TEST_F(InquiryTest, AServerMayEndWhileSomebodyAsks) {
   for (int turns : {0, 1, 2, 5, 20}) {
     auto server = ServeWith(kToken);
     bool told = false;
-    Inquiry inquiry(PlanTo(server->port(), kToken), {}, kPatience, &loop_, [&told](const auto&) { told = true; });
+    Inquiry inquiry(PlanTo(server->port(), kToken), {}, v1::Question(), kPatience, &loop_,
+                    [&told](const auto&) { told = true; });
     for (int i = 0; i < turns && !told; ++i) {
       loop_.Post([this] { loop_.Stop(); });
       loop_.Run();
@@ -140,7 +153,7 @@ TEST_F(InquiryTest, ANobodyThatListensIsSaid) {
 TEST_F(InquiryTest, ItMayBeGivenUp) {
   const auto server = ServeWith(kToken);
   for (int turns : {0, 1, 3, 10}) {
-    Inquiry inquiry(PlanTo(server->port(), kToken), {}, kPatience, &loop_, [](const auto&) {});
+    Inquiry inquiry(PlanTo(server->port(), kToken), {}, v1::Question(), kPatience, &loop_, [](const auto&) {});
     for (int i = 0; i < turns; ++i) {
       loop_.Post([this] { loop_.Stop(); });
       loop_.Run();

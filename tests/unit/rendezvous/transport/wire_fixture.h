@@ -47,14 +47,16 @@ class Attendees : public StreamEvents {
     questions.push_back(host_id);
     return refusal;
   }
-  absl::StatusOr<v1::JobView> OnQuestion() override {
+  absl::StatusOr<v1::JobView> OnQuestion(const v1::Question& question) override {
+    asked_for_stacks |= question.stacks();
     ++views;
     return view;
   }
 
   std::vector<std::string> questions;  // host ids of those who had to prove theirs
   int views = 0;                       // that were made
-  v1::JobView view;                    // the answer, unless it is a refusal
+  bool asked_for_stacks = false;
+  v1::JobView view;  // the answer, unless it is a refusal
   absl::Status refusal;
   std::set<StreamId> opened;
   std::vector<std::pair<StreamId, v1::AgentStatus>> statuses;

@@ -40,6 +40,15 @@ class HangWatchTest : public testing::Test {
     watch_.OnDirective(now_, directive, false, &out);
     return out;
   }
+  // As people do.
+  Effects AskForPeople(uint64_t number, uint64_t for_hang = 0) {
+    v1::HostDirective directive;
+    directive.set_stacks(number);
+    directive.set_snapshot(for_hang);
+    Effects out;
+    watch_.OnDirective(now_, directive, false, &out);
+    return out;
+  }
   Effects End(int rank, bool is_stopping = false) {
     v1::HostDirective directive;
     directive.mutable_hang()->set_is_sure(true);
@@ -57,6 +66,7 @@ class HangWatchTest : public testing::Test {
   }
 
   BootTime now_ = FromBootNanos(1'000'000'000);
+  Effects kept_;
   v1::Round round_;
   HangWatch watch_{5'000};
 };
@@ -94,6 +104,56 @@ TEST_F(HangWatchTest, ASnapshotForASignalGoesToTheLogOfThisNode) {
   EXPECT_FALSE(watch_.OnSnapshot(Ranks(), &out));
   EXPECT_THAT(Of<Note>(out).at(0).text, HasSubstr("stacks of this node's workers"));
   EXPECT_FALSE(Status().has_snapshot());
+}
+
+TEST_F(HangWatchTest, PeopleGetTheirAnswerWithoutFlightRecordersAndWithoutAFile) {
+  const auto taken = Of<TakeSnapshot>(AskForPeople(3));
+  ASSERT_EQ(taken.size(), 1u);
+  EXPECT_FALSE(taken[0].with_recorders);
+  EXPECT_TRUE(AskForPeople(3).empty());
+  Effects out;
+  EXPECT_TRUE(watch_.OnSnapshot(Ranks(), &out));
+  EXPECT_TRUE(out.empty());
+  EXPECT_EQ(Status().stacks().number(), 3u);
+  EXPECT_EQ(Status().stacks().ranks_size(), 2);
+  EXPECT_FALSE(Status().has_snapshot());
+  AskForPeople(0);
+  EXPECT_FALSE(Status().has_stacks());
+}
+
+// However often people ask: else their questions would make a hang of a job that goes on.
+TEST_F(HangWatchTest, SignsOfLifeCountWhilePeopleAreAnswered) {
+  watch_.OnTick(now_, &kept_);
+  now_ += absl::Seconds(3);
+  watch_.OnTick(now_, &kept_);
+  AskForPeople(3);
+  watch_.OnSigns({0});
+  EXPECT_EQ(Status().quiet_ms(), 0);
+}
+
+TEST_F(HangWatchTest, AHangsQuestionThatComesMeanwhileGetsFlightRecorders) {
+  AskForPeople(3);
+  EXPECT_TRUE(Of<TakeSnapshot>(AskForPeople(3, 8)).empty()) << "one at a time";
+  Effects out;
+  EXPECT_TRUE(watch_.OnSnapshot(Ranks(), &out));
+  ASSERT_EQ(Of<TakeSnapshot>(out).size(), 1u);
+  EXPECT_TRUE(Of<TakeSnapshot>(out)[0].with_recorders);
+  EXPECT_TRUE(Status().has_stacks());
+  EXPECT_FALSE(Status().has_snapshot());
+  EXPECT_TRUE(watch_.OnSnapshot(Ranks(), &out));
+  EXPECT_EQ(Status().snapshot().number(), 8u);
+  EXPECT_FALSE(Status().has_stacks()) << "both would be too long for one status";
+}
+
+TEST_F(HangWatchTest, TheAnswerToAHangServesPeopleToo) {
+  Ask(8);
+  EXPECT_TRUE(AskForPeople(3, 8).empty());
+  Effects out;
+  EXPECT_TRUE(watch_.OnSnapshot(Ranks(), &out));
+  EXPECT_TRUE(Of<TakeSnapshot>(out).empty());
+  EXPECT_EQ(Status().snapshot().number(), 8u);
+  AskForPeople(3);
+  EXPECT_EQ(Status().stacks().number(), 3u);
 }
 
 TEST_F(HangWatchTest, TheNamedWorkerIsEndedOnce) {

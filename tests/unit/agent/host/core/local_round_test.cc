@@ -257,15 +257,19 @@ TEST_F(LocalRoundTest, SparedProcessesAreAwaited) {
 
 TEST_F(LocalRoundTest, ProgressCountsOnceForEachRound) {
   LocalRound none({.slots = 2});
-  EXPECT_FALSE(none.OnProgress()) << "there was no round";
-  EXPECT_TRUE(round_.OnProgress());
-  EXPECT_FALSE(round_.OnProgress());
+  EXPECT_FALSE(none.OnProgress(now_)) << "there was no round";
+  EXPECT_TRUE(round_.OnProgress(now_));
+  now_ += absl::Seconds(5);
+  EXPECT_FALSE(round_.OnProgress(now_));
+  v1::HostStatus status;
+  round_.Describe(&status);
+  EXPECT_EQ(status.progress_boot_ns(), ToBootNanos(now_)) << "of the newest touch";
   Exit(0);
   Exit(1);
   EXPECT_TRUE(round_.OnSwept(""));
   EXPECT_TRUE(round_.OnOutput(now_, ""));
   StartRound(2);
-  EXPECT_TRUE(round_.OnProgress());
+  EXPECT_TRUE(round_.OnProgress(now_));
 }
 
 TEST_F(LocalRoundTest, ANewRoundKnowsNothingOfTheLast) {

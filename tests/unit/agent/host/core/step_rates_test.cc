@@ -115,6 +115,13 @@ TEST_F(StepRatesTest, LinesAndTouchesAreApart) {
   EXPECT_EQ(rates_.ByTouches(), Rates({1000, 0}));
 }
 
+TEST_F(StepRatesTest, TheNewestStepIsKnownFromTheFirstLineOn) {
+  rates_.BeginRound(2);
+  EXPECT_EQ(rates_.Newest(), Rates({0, 0}));
+  rates_.OnSeen(kStart, {{0, StepSource::kOut, 40}, {0, StepSource::kErr, 39}, {1, StepSource::kHeartbeat, 7}});
+  EXPECT_EQ(rates_.Newest(), Rates({40, 0})) << "touches have no number";
+}
+
 TEST_F(StepRatesTest, OfTwoStreamsTheFasterOneCounts) {
   rates_.BeginRound(1);
   See(0, StepSource::kOut, 0);

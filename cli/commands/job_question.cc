@@ -1,0 +1,122 @@
+#include "cli/commands/job_question.h"
+
+#include <optional>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "base/core/status_macros.h"
+#include "base/core/time.h"
+#include "base/io/event_loop.h"
+#include "base/io/secret_file.h"
+#include "base/text/text.h"
+#include "cli/commands/commands.h"
+#include "cli/options/settings.h"
+#include "cli/plan/machine.h"
+#include "cli/plan/token.h"
+#include "cli/status/door_visits.h"
+#include "cli/status/remote_view.h"
+#include "cli/status/status_text.h"
+
+namespace muster::cli {
+namespace {
+
+// The nodes have 9 s (kStackAnswers in rendezvous/core/stack_question.h).
+constexpr absl::Duration kStacksLimit = absl::Seconds(12);
+constexpr absl::Duration kAskAgain = absl::Milliseconds(250);
+constexpr char kRunId[] = "rdzv-id", kEndpoint[] = "endpoint";
+
+// The one job that is meant. Errors say which ones are here.
+absl::StatusOr<JobHere> ChosenJob(const std::vector<JobHere>& jobs, const Given<std::string>& run_id) {
+  std::vector<JobHere> meant;
+  std::vector<std::string> names;
+  for (const JobHere& job : jobs) {
+    if (!run_id || job.run_id == run_id->value) meant.push_back(job);
+    names.push_back(absl::StrCat(OneLine(job.run_id), " (", OneLine(job.coordinator), ")"));
+  }
+  if (meant.size() == 1) return meant.front();
+  if (names.empty()) {
+    return absl::UnavailableError(
+        "no job of this user has a node here: ask on one of its nodes (srun --jobid=ID --overlap -N1 -n1 muster "
+        "status; kubectl exec POD -- muster status; docker exec CONTAINER muster status)");
+  }
+  const std::string here = absl::StrJoin(names, ", ");
+  if (run_id && meant.empty())
+    return absl::UnavailableError(
+        absl::StrCat("--rdzv-id ", OneLine(run_id->value), ": no such job is here, but: ", here));
+  if (run_id)
+    return absl::UnavailableError(
+        absl::StrCat("several jobs with one run id are here, which only --endpoint tells apart: ", here));
+  return absl::UnavailableError(absl::StrCat("several jobs are here; give --rdzv-id with the id of one: ", here));
+}
+
+Given<std::string> GivenOf(const CommandLine& line, const char* option) {
+  const auto found = line.given.find(option);
+  if (found == line.given.end()) return std::nullopt;
+  return Setting<std::string>{found->second, Origin::kFlag, absl::StrCat("--", option), found->second};
+}
+
+// Over the network only those are answered who have the job's token.
+absl::StatusOr<v1::JobView> AskOverNetwork(const Setting<std::string>& given, const Given<std::string>& run_id,
+                                           const Given<std::string>& token_file, const v1::Question& question) {
+  const absl::StatusOr<HostPort> endpoint = ParseHostPort(given.value);
+  if (!endpoint.ok())
+    return absl::InvalidArgumentError(absl::StrCat("--endpoint ", given.value, ": ", endpoint.status().message()));
+  if (!run_id)
+    return absl::InvalidArgumentError("--endpoint needs --rdzv-id, the job's, which belongs to its token");
+  ASSIGN_OR_RETURN(const OwnTokens own, TokensOf(token_file, ReadEnvironment(), ReadSecretFile));
+  if (own.tokens.empty()) {
+    return absl::InvalidArgumentError(
+        "--endpoint needs the job's token: --token-file, or MUSTER_TOKEN; without one ask where a node of the job "
+        "runs");
+  }
+  return ViewAt(*endpoint, run_id->value, own.tokens, question);
+}
+
+}  // namespace
+
+const std::vector<OptionSpec>& JobOptions() {
+  static const auto* const table = new std::vector<OptionSpec>{
+      {kRunId, "ID", Group::kOther, kOwn, "Of the jobs that are here, the one with this run id."},
+      {kEndpoint, "HOST:PORT", Group::kOther, kOwn,
+       "Ask the coordinator at this address instead: the primary's, as --rdzv-endpoint names it. Needs --rdzv-id "
+       "and the job's token."},
+      {kTokenFileOption, "FILE", Group::kOther, kOwn, "With --endpoint: the job's token. Default: MUSTER_TOKEN."}};
+  return *table;
+}
+
+bool AsksOverNetwork(const CommandLine& line) { return line.given.contains(kEndpoint); }
+
+absl::StatusOr<v1::JobView> AskJob(const CommandLine& line, const v1::Question& question) {
+  const Given<std::string> run_id = GivenOf(line, kRunId), endpoint = GivenOf(line, kEndpoint);
+  if (endpoint) return AskOverNetwork(*endpoint, run_id, GivenOf(line, kTokenFileOption), question);
+  ASSIGN_OR_RETURN(const JobHere job, ChosenJob(JobsHere(), run_id));
+  return ViewOf(job, question);
+}
+
+absl::StatusOr<v1::JobView> AskForStacks(const CommandLine& line) {
+  v1::Question question;
+  question.set_stacks(true);
+  const BootTime until = EventLoop::Now() + kStacksLimit;
+  while (true) {
+    ASSIGN_OR_RETURN(v1::JobView view, AskJob(line, question));
+    if (!view.has_stacks())
+      return absl::UnimplementedError("the job runs an older version, which shows no stacks");
+    const v1::Stacks& stacks = view.stacks();
+    if (stacks.complete() || !stacks.why_not().empty() || EventLoop::Now() >= until) return view;
+    absl::SleepFor(kAskAgain);
+  }
+}
+
+absl::StatusOr<v1::JobEnd> AwaitEnd(const CommandLine& line) {
+  ASSIGN_OR_RETURN(const JobHere job, ChosenJob(JobsHere(), GivenOf(line, kRunId)));
+  return EndOf(job);
+}
+
+int CannotTell(const absl::Status& why) {
+  const int code = Complain(why);
+  return absl::IsInvalidArgument(why) || absl::IsFailedPrecondition(why) ? code : kExitCannotTell;
+}
+
+}  // namespace muster::cli

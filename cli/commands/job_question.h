@@ -1,0 +1,29 @@
+// What the commands that ask a running job have in common: which job is meant, and how it is reached.
+#pragma once
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "cli/options/command_line.h"
+#include "cli/options/option_spec.h"
+#include "muster/v1/control.pb.h"
+
+namespace muster::cli {
+
+// A job is at a door of this machine, or, with --endpoint, at its coordinator's address.
+const std::vector<OptionSpec>& JobOptions();
+bool AsksOverNetwork(const CommandLine& line);
+
+// Asks the job that the options of this line name. Errors say why it cannot be told.
+absl::StatusOr<v1::JobView> AskJob(const CommandLine& line, const v1::Question& question);
+
+// The same with stacks: asks until they are complete, or for 12 s.
+absl::StatusOr<v1::JobView> AskForStacks(const CommandLine& line);
+
+// Returns when the job has ended. Unavailable: it is not known how. Only at a door.
+absl::StatusOr<v1::JobEnd> AwaitEnd(const CommandLine& line);
+
+// Complains; returns kExitCannotTell, or the code of a wrong command line.
+int CannotTell(const absl::Status& why);
+
+}  // namespace muster::cli

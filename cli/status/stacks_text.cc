@@ -1,0 +1,147 @@
+#include "cli/status/stacks_text.h"
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "base/core/status_macros.h"
+#include "base/text/text.h"
+#include "cli/status/status_text.h"
+#include "nlohmann/json.hpp"
+
+namespace muster::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+int CountOf(const v1::Place& place) {
+  int count = 0;
+  for (const v1::RankRange& range : place.ranks()) count += range.last() - range.first() + 1;
+  return count;
+}
+
+std::string RanksOf(const v1::Place& place) {
+  return absl::StrJoin(place.ranks(), ",", [](std::string* out, const v1::RankRange& range) {
+    absl::StrAppend(out, range.first());
+    if (range.last() != range.first()) absl::StrAppend(out, "-", range.last());
+  });
+}
+
+// "it waits" of several ranks: "each waits".
+std::string WhereOf(const v1::Place& place) {
+  constexpr absl::string_view kIt = "it ";
+  const std::string where = OneLine(place.where());
+  return CountOf(place) > 1 && absl::StartsWith(where, kIt) ? absl::StrCat("each ", where.substr(kIt.size()))
+                                                            : where;
+}
+
+std::string PlaceText(const v1::Place& place) {
+  const int count = CountOf(place);
+  const std::string which = absl::StrCat("pid ", place.example().pid(), " on ", OneLine(place.host()));
+  std::string out = count == 1 ? absl::StrCat("rank ", RanksOf(place), " (", which, "): ", WhereOf(place), "\n")
+                               : absl::StrCat(count, " ranks (", RanksOf(place), "): ", WhereOf(place), "\n");
+  if (count > 1 && !place.example().main_thread().empty())
+    absl::StrAppend(&out, "    rank ", place.ranks(0).first(), " (", which, "):\n");
+  for (const v1::StackFrame& frame : place.example().main_thread()) {
+    absl::StrAppend(&out, "    ",
+                    OneLine(absl::StrCat(frame.function(), " (", frame.file(), ":", frame.line(), ")")), "\n");
+  }
+  return out;
+}
+
+Json ExampleObject(const v1::Place& place) {
+  const v1::RankSnapshot& rank = place.example();
+  Json frames = Json::array();
+  for (const v1::StackFrame& frame : rank.main_thread())
+    frames.push_back({{"function", frame.function()}, {"file", frame.file()}, {"line", frame.line()}});
+  Json object;
+  object["rank"] = place.ranks(0).first();
+  object["host"] = place.host();
+  object["pid"] = rank.pid();
+  object["program"] = rank.program();
+  object["ended"] = rank.ended();
+  object["state"] = rank.state();
+  object["waits_in"] = rank.waits_in().empty() ? Json() : Json(rank.waits_in());
+  object["busy_percent"] = rank.has_busy_percent() ? Json(rank.busy_percent()) : Json();
+  object["threads"] = rank.threads();
+  object["frames"] = std::move(frames);
+  object["no_stack"] = rank.missing().empty() ? Json() : Json(rank.missing());
+  return object;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<RankPair>> ParseRankRanges(std::string_view text) {
+  std::vector<RankPair> ranges;
+  for (const absl::string_view one : absl::StrSplit(AsAbsl(text), ',')) {
+    const std::pair<absl::string_view, absl::string_view> ends = absl::StrSplit(one, absl::MaxSplits('-', 1));
+    RankPair range;
+    const bool has_first = absl::SimpleAtoi(ends.first, &range.first);
+    range.second = range.first;
+    const bool has_last = !absl::StrContains(one, '-') || absl::SimpleAtoi(ends.second, &range.second);
+    if (!has_first || !has_last || range.first < 0 || range.second < range.first)
+      return absl::InvalidArgumentError(
+          absl::StrCat("--ranks ", OneLine(std::string(text)), ": expected ranks as in 3 or 0-7,12"));
+    ranges.push_back(range);
+  }
+  return ranges;
+}
+
+void KeepPlacesOf(const std::vector<RankPair>& ranks, v1::Stacks* stacks) {
+  if (ranks.empty()) return;
+  const auto is_there = [&ranks](const v1::RankRange& range) {
+    return std::any_of(ranks.begin(), ranks.end(), [&range](const RankPair& meant) {
+      return range.first() <= meant.second && meant.first <= range.last();
+    });
+  };
+  auto* const places = stacks->mutable_places();
+  places->erase(std::remove_if(places->begin(), places->end(),
+                               [&](const v1::Place& place) {
+                                 return std::none_of(place.ranks().begin(), place.ranks().end(), is_there);
+                               }),
+                places->end());
+}
+
+int CodeOf(const v1::Stacks& stacks) {
+  return stacks.why_not().empty() && stacks.complete() && stacks.silent().empty() ? 0 : kExitAttention;
+}
+
+std::string StacksText(const std::string& run_id, const v1::Stacks& stacks) {
+  if (!stacks.why_not().empty())
+    return absl::StrCat("job ", OneLine(run_id), ": ", OneLine(stacks.why_not()), "\n");
+  std::string out;
+  if (!stacks.suspects().empty()) absl::StrAppend(&out, OneLine(stacks.suspects()), "\n");
+  for (const v1::Place& place : stacks.places()) absl::StrAppend(&out, PlaceText(place));
+  if (stacks.more_places() > 0) absl::StrAppend(&out, "and ", stacks.more_places(), " more places\n");
+  if (!stacks.silent().empty()) {
+    absl::StrAppend(&out, "no answer: ", OneLine(absl::StrJoin(stacks.silent(), ", ")),
+                    stacks.more_silent() > 0 ? absl::StrCat(" and ", stacks.more_silent(), " more") : "", "\n");
+  }
+  return out.empty() ? absl::StrCat("job ", OneLine(run_id), ": no worker stands at such a place\n") : out;
+}
+
+std::string StacksJson(const std::string& run_id, uint64_t round, const v1::Stacks& stacks) {
+  Json object;
+  object["run_id"] = run_id;
+  object["round"] = round;
+  object["complete"] = CodeOf(stacks) == 0;
+  object["why_not"] = stacks.why_not().empty() ? Json() : Json(stacks.why_not());
+  object["suspects"] = stacks.suspects().empty() ? Json() : Json(stacks.suspects());
+  object["places"] = Json::array();
+  for (const v1::Place& place : stacks.places()) {
+    Json ranks = Json::array();
+    for (const v1::RankRange& range : place.ranks()) ranks.push_back({range.first(), range.last()});
+    object["places"].push_back(
+        {{"ranks", std::move(ranks)}, {"where", place.where()}, {"example", ExampleObject(place)}});
+  }
+  object["more_places"] = stacks.more_places();
+  object["silent"] = Json::array();
+  for (const std::string& node : stacks.silent()) object["silent"].push_back(node);
+  object["more_silent"] = stacks.more_silent();
+  return object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace muster::cli

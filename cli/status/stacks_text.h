@@ -1,0 +1,28 @@
+// How it is shown where the workers of a job stand. Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "muster/v1/control.pb.h"
+
+namespace muster::cli {
+
+using RankPair = std::pair<int, int>;  // first and last
+
+// "3" or "0-7,12". InvalidArgument: it is not of that form.
+absl::StatusOr<std::vector<RankPair>> ParseRankRanges(std::string_view text);
+
+// Leaves out places where none of these ranks stands. ranks: empty: all stay.
+void KeepPlacesOf(const std::vector<RankPair>& ranks, v1::Stacks* stacks);
+
+// 0: every node has answered; kExitAttention: not (status_text.h).
+int CodeOf(const v1::Stacks& stacks);
+std::string StacksText(const std::string& run_id, const v1::Stacks& stacks);
+std::string StacksJson(const std::string& run_id, uint64_t round, const v1::Stacks& stacks);
+
+}  // namespace muster::cli

@@ -1,0 +1,22 @@
+// Where the workers of the running round stand, as people see it. Pure.
+#pragma once
+
+#include <cstddef>
+
+#include "base/core/time.h"
+#include "muster/v1/control.pb.h"
+
+namespace muster::rendezvous {
+
+struct Job;
+
+inline constexpr size_t kMaxPlacesShown = 256;
+inline constexpr size_t kMaxSilentShown = 64;
+
+// Somebody wants to see it. Returns whether the members must be asked now.
+bool WantStacks(BootTime now, Job* job);
+
+// What has been answered so far.
+v1::Stacks StacksOf(BootTime now, const Job& job);
+
+}  // namespace muster::rendezvous

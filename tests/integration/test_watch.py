@@ -1,0 +1,127 @@
+"""`muster status --watch`, as a terminal shows it: in tmux, whose screens can be read."""
+import os
+import pathlib
+import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
+import unittest
+
+import cluster
+from cluster import ClusterTest, wait_until
+
+WAITS = ["sh", "-c", "sleep 1000"]
+
+
+class Screen:
+    """A terminal of that size in which a shell command runs."""
+
+    def __init__(self, test, command, columns=80, lines=24):
+        folder = pathlib.Path(test.enterContext(tempfile.TemporaryDirectory()))
+        self.tmux = ["tmux", "-S", str(folder / "socket"), "-f", "/dev/null"]
+        test.addCleanup(subprocess.run, [*self.tmux, "kill-server"], capture_output=True)
+        self.run("new-session", "-d", "-x", str(columns), "-y", str(lines), f"{command}; echo \"it ended with $?\"; exec cat")
+
+    def run(self, *words):
+        return subprocess.run([*self.tmux, *words], check=True, capture_output=True, text=True,
+                              env={**cluster.plain_environment(), "LC_ALL": "C.UTF-8"}).stdout
+
+    def seen(self, *options):
+        return self.run("capture-pane", "-p", *options)
+
+    def type(self, *keys):
+        self.run("send-keys", *keys)
+
+    def await_text(self, text):
+        wait_until(f"{text} on the screen", lambda: text in self.seen())
+
+
+@unittest.skipUnless(shutil.which("tmux"), "needs tmux")
+class Watch(ClusterTest):
+    def start(self, **more):
+        self.job = self.cluster(2, program=WAITS, nproc=1, **more)
+        self.job.start_all()
+        return self.job
+
+    def watch(self, *options, **size):
+        words = [str(cluster.BINARY), "status", "--watch", "--rdzv-id", self.job.job_id, *options]
+        return Screen(self, shlex.join(words), **size)
+
+    def test_the_state_of_the_job_is_drawn_and_redrawn(self):
+        job = self.start(options=("--lease", "5m"))
+        screen = self.watch()
+        screen.await_text(f"well: job {job.job_id} runs for")
+        self.assertRegex(screen.seen(), r"(?m)^r +0 \S+ +rank 0 +running, 1 worker alive")
+        cluster.stop(job.nodes[1].agent())
+        screen.await_text("ATTENTION")
+        screen.await_text("L late: 1")
+        self.assertIn("no status for", screen.seen())
+        screen.run("resize-window", "-x", "60", "-y", "12")
+        wait_until("the new size", lambda: screen.seen().count("\n") == 12 and "q quit" not in screen.seen() and
+                   "arrows choose" in screen.seen())
+
+    def test_keys_choose_and_end(self):
+        self.start()
+        screen = self.watch()
+        screen.await_text("well: job")
+        screen.type("Down")
+        wait_until("the second node", lambda: screen.seen().splitlines()[22].startswith("   1 "))
+        screen.type("l")
+        screen.await_text("0 so far; left:")
+        screen.type("Escape")
+        screen.await_text("r runs: 2")
+        screen.type("q")
+        screen.await_text("it ended with 0")
+        self.assertNotIn("well: job", screen.seen(), "the terminal is as it was before")
+
+    def test_the_stacks_of_the_job_are_one_key_away(self):
+        self.start()
+        screen = self.watch()
+        screen.await_text("well: job")
+        screen.type("s")
+        screen.await_text("2 ranks (0-1): each waits")
+
+    def test_a_signal_gives_the_terminal_back(self):
+        self.start()
+        screen = self.watch()
+        screen.await_text("well: job")
+        panes = screen.run("list-panes", "-F", "#{pane_pid}").split()
+        found = [pid for pid in cluster.descendants(int(panes[0])) if b"--watch" in
+                 pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")]
+        for pid in found:
+            os.kill(pid, signal.SIGTERM)
+        screen.await_text(f"it ended with {128 + signal.SIGTERM}")
+        screen.type("echoed", "Enter")
+        wait_until("echo and line editing", lambda: screen.seen().count("echoed") == 2)
+
+    def test_without_colour_nothing_is_lost(self):
+        self.start()
+        os.environ["NO_COLOR"] = "1"
+        self.addCleanup(os.environ.pop, "NO_COLOR")
+        words = shlex.join([str(cluster.BINARY), "status", "--watch", "--rdzv-id", self.job.job_id])
+        screen = Screen(self, f"NO_COLOR=1 {words}")
+        screen.await_text("well: job")
+        self.assertNotRegex(screen.seen("-e"), "\x1b\\[[0-9;]*3[0-7]m")
+
+    def test_off_a_terminal_it_is_text_without_sequences(self):
+        job = self.start()
+        wait_until("a round", lambda: job.nodes[0].said("starting 2 workers"))
+        watch = subprocess.Popen([str(cluster.BINARY), "status", "--watch", "--rdzv-id", job.job_id],
+                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                 env=cluster.plain_environment())
+        self.addCleanup(watch.stdout.close)
+        self.addCleanup(watch.stderr.close)
+        self.addCleanup(watch.wait)
+        self.addCleanup(watch.kill)
+        looks = 0
+        for line in watch.stdout:
+            self.assertNotIn("\x1b", line)
+            looks += f"job {job.job_id} " in line
+            if looks == 2:
+                break
+        self.assertEqual(2, looks)
+
+
+if __name__ == "__main__":
+    cluster.main()

@@ -1,0 +1,152 @@
+// Where the workers stand, as people ask for it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "rendezvous/core/stack_view.h"
+#include "tests/unit/rendezvous/core/coordinator_cluster.h"
+
+namespace muster::rendezvous {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// Two nodes of two workers each: ranks 0 and 1 on a, 2 and 3 on b.
+class StacksTest : public ::testing::Test {
+ protected:
+  StacksTest() {
+    c_.Join("a", 0);
+    c_.Join("b", 1);
+    for (const char* name : {"a", "b"}) c_.Apply(name);
+    c_.Pass(absl::Seconds(20), {"a", "b"});
+    EXPECT_EQ(c_.state(), State::kRunning);
+  }
+
+  v1::Stacks Look() { return StacksOf(c_.now(), c_.core().job()); }
+  // All stand in train.py, but this one.
+  void Answer(const std::string& name, int differs = -1) {
+    v1::NodeSnapshot answer;
+    answer.set_number(c_.Told(name).stacks());
+    for (int local_rank = 0; local_rank < 2; ++local_rank) {
+      v1::RankSnapshot* const rank = answer.add_ranks();
+      rank->set_local_rank(local_rank);
+      rank->set_pid(100 + local_rank);
+      rank->set_state("S");
+      v1::StackFrame* const frame = rank->add_main_thread();
+      frame->set_function("f");
+      frame->set_file(local_rank == differs ? "/home/me/data.py" : "/home/me/train.py");
+      frame->set_line(41);
+    }
+    *c_.At(name).status.mutable_stacks() = answer;
+    c_.Say(name);
+    c_.At(name).status.clear_stacks();
+  }
+
+  Cluster c_{Fixed(2)};
+};
+
+TEST_F(StacksTest, NobodyIsAskedUntilSomebodyWantsThem) {
+  EXPECT_EQ(c_.Told("a").stacks(), 0u);
+  EXPECT_FALSE(Look().complete());
+  EXPECT_THAT(Look().places(), IsEmpty());
+}
+
+TEST_F(StacksTest, AllMembersAreAskedAtOnceAndTheOddOneComesFirst) {
+  c_.WantStacks();
+  for (const char* name : {"a", "b"}) EXPECT_NE(c_.Told(name).stacks(), 0u) << name;
+  Answer("a");
+  EXPECT_FALSE(Look().complete());
+  EXPECT_THAT(Look().silent(), ElementsAre("node 1 (b)"));
+  Answer("b", 1);
+  const v1::Stacks stacks = Look();
+  EXPECT_TRUE(stacks.complete());
+  EXPECT_THAT(stacks.silent(), IsEmpty());
+  EXPECT_THAT(stacks.suspects(), HasSubstr("rank 3"));
+  ASSERT_EQ(stacks.places_size(), 2);
+  const v1::Place& odd = stacks.places(0);
+  ASSERT_EQ(odd.ranks_size(), 1);
+  EXPECT_EQ(odd.ranks(0).first(), 3);
+  EXPECT_EQ(odd.host(), "b");
+  EXPECT_EQ(odd.example().pid(), 101);
+  EXPECT_THAT(odd.where(), HasSubstr("data.py:41"));
+  ASSERT_EQ(stacks.places(1).ranks_size(), 1);
+  EXPECT_EQ(stacks.places(1).ranks(0).first(), 0);
+  EXPECT_EQ(stacks.places(1).ranks(0).last(), 2);
+}
+
+// Its stacks are long, so they travel once.
+TEST_F(StacksTest, WhoHasAnsweredIsAskedNoMore) {
+  c_.WantStacks();
+  Answer("a");
+  EXPECT_EQ(c_.Told("a").stacks(), 0u);
+  EXPECT_NE(c_.Told("b").stacks(), 0u);
+}
+
+TEST_F(StacksTest, OneQuestionServesAllWhoComeMeanwhile) {
+  c_.WantStacks();
+  const uint64_t number = c_.Told("b").stacks();
+  c_.Pass(absl::Seconds(2), {"a"});
+  c_.WantStacks();
+  EXPECT_EQ(c_.Told("b").stacks(), number);
+  Answer("a");
+  Answer("b");
+  c_.WantStacks();
+  EXPECT_TRUE(Look().complete());
+  c_.Pass(kStacksServe, {"a", "b"});
+  c_.WantStacks();
+  EXPECT_GT(c_.Told("b").stacks(), number) << "they are old";
+  EXPECT_FALSE(Look().complete());
+}
+
+TEST_F(StacksTest, ANodeThatDoesNotAnswerIsNotWaitedForForever) {
+  c_.WantStacks();
+  Answer("a");
+  c_.Pass(kStackAnswers, {"a", "b"});
+  const v1::Stacks stacks = Look();
+  EXPECT_TRUE(stacks.complete());
+  EXPECT_THAT(stacks.silent(), ElementsAre("node 1 (b)"));
+  EXPECT_EQ(stacks.places_size(), 1);
+}
+
+TEST_F(StacksTest, WhatNobodyWantsAnyMoreIsForgotten) {
+  c_.WantStacks();
+  Answer("a");
+  c_.Pass(kStacksKept + kTick, {"a", "b"});
+  EXPECT_EQ(c_.Told("b").stacks(), 0u);
+  EXPECT_THAT(Look().places(), IsEmpty());
+}
+
+TEST_F(StacksTest, AnAnswerToAnotherQuestionDoesNotCount) {
+  c_.WantStacks();
+  v1::NodeSnapshot answer;
+  answer.set_number(c_.Told("a").stacks() + 1);
+  answer.add_ranks();
+  *c_.At("a").status.mutable_stacks() = answer;
+  c_.Say("a");
+  EXPECT_THAT(Look().places(), IsEmpty());
+}
+
+TEST_F(StacksTest, WithoutARoundNobodyIsAsked) {
+  c_.Fail("b", 7);
+  c_.WantStacks();
+  EXPECT_EQ(c_.Told("a").stacks(), 0u);
+  EXPECT_EQ(Look().why_not(), "no round runs");
+}
+
+// A question changes nothing that is decided.
+TEST_F(StacksTest, ANewRoundIsAskedAnew) {
+  c_.WantStacks();
+  const uint64_t number = c_.Told("b").stacks();
+  c_.Fail("b", 7);
+  for (const char* name : {"a", "b", "a", "b"}) c_.Apply(name);
+  c_.Pass(absl::Seconds(3), {"a", "b"});
+  ASSERT_EQ(c_.state(), State::kRunning);
+  EXPECT_THAT(Look().places(), IsEmpty());
+  EXPECT_FALSE(Look().complete());
+  c_.WantStacks();
+  EXPECT_GT(c_.Told("b").stacks(), number);
+}
+
+}  // namespace
+}  // namespace muster::rendezvous
