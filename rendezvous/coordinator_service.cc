@@ -57,7 +57,10 @@ std::optional<v1::JobView> CoordinatorService::Look(const v1::Question& question
   if (question.stacks()) driver_->Feed(&Coordinator::OnStacksWanted);
   const BootTime now = callbacks_.clock();
   v1::JobView view = Snapshot(now, core_->job());
-  if (question.stacks()) *view.mutable_stacks() = StacksOf(now, core_->job());
+  if (question.stacks()) {
+    view.clear_nodes();  // they are long, too, and not what was asked for
+    *view.mutable_stacks() = StacksOf(now, core_->job());
+  }
   view.set_protocol(kProtocol);
   return view;
 }

@@ -408,8 +408,8 @@ std::vector<SnapshotTaker::Subject> WorkerGroup::Subjects(int first_rank, bool w
   std::vector<SnapshotTaker::Subject> subjects;
   for (const auto& [local_rank, worker] : workers_) {
     const int rank = first_rank + local_rank;
-    subjects.push_back(
-        {rank, worker.pid, with_recorders ? recorders_.PathsOf(rank) : RecorderPaths(), worker.stacks});
+    subjects.push_back({rank, worker.pid, with_recorders ? recorders_.PathsOf(rank) : RecorderPaths(),
+                        with_recorders ? worker.stacks : nullptr});
   }
   return subjects;
 }

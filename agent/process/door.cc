@@ -3,6 +3,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <utility>
@@ -71,14 +72,26 @@ void Door::Hear(Visitor* visitor) {
   if (visitor->question->names_only()) return Reply(visitor, named_);
   if (!visitor->question->until_end()) return Pass(visitor);
   if (end_) return Reply(visitor, *end_);
+  const auto waiting = std::count_if(visitors_.begin(), visitors_.end(), [](const auto& one) {
+    return one->question && one->question->until_end() && !one->answer;
+  });
+  if (static_cast<size_t>(waiting) > kMaxWaiting) {
+    v1::Answer answer = named_;
+    answer.set_why_not("too many wait for the end of this job here");
+    return Reply(visitor, answer);
+  }
   loop_->Cancel(visitor->limit);
 }
 
 void Door::Pass(Visitor* visitor) {
   const v1::Question& question = *visitor->question;
   Asked& asked = question.stacks() ? with_stacks_ : plain_;
-  std::optional<v1::JobView> view = ways_.look(question);
-  if (!view && EventLoop::Now() < asked.kept_at + kViewKept) view = asked.kept;
+  std::optional<v1::JobView> view;
+  if (EventLoop::Now() < asked.kept_at + kViewKept) view = asked.kept;
+  if (!view) {
+    view = ways_.look(question);
+    if (view) asked.Keep(*view);
+  }
   if (!view) {
     if (std::exchange(asked.is_open, true)) return;  // that answer serves this one, too
     v1::Question passed;
@@ -98,8 +111,7 @@ void Door::OnAnswer(bool stacks, const absl::StatusOr<v1::JobView>& view) {
   v1::Answer answer = named_;
   if (view.ok()) {
     *answer.mutable_view() = *view;
-    asked.kept = *view;
-    asked.kept_at = EventLoop::Now();
+    asked.Keep(*view);
   } else {
     answer.set_why_not(std::string(AsStd(view.status().message())));
   }

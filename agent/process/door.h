@@ -23,6 +23,7 @@ namespace muster::agent {
 
 inline constexpr char kDoorPrefix[] = "muster/door/";  // followed by the id of the host
 inline constexpr size_t kMaxVisitors = 128;
+inline constexpr size_t kMaxWaiting = 64;           // of these for the end
 inline constexpr size_t kMaxAskedBytes = 8 * 1024;  // of a question
 inline constexpr absl::Duration kVisitLimit = absl::Seconds(10);
 // An answer of the coordinator serves whoever asks within this time.
@@ -52,11 +53,15 @@ class Door {
 
  private:
   struct Visitor;
-  // Questions of one kind to a coordinator elsewhere.
+  // Questions of one kind.
   struct Asked {
-    bool is_open = false;
+    bool is_open = false;             // elsewhere
     std::optional<v1::JobView> kept;  // the newest answer
     BootTime kept_at = absl::InfinitePast();
+    void Keep(const v1::JobView& view) {
+      kept = view;
+      kept_at = EventLoop::Now();
+    }
   };
 
   void Close();  // OnTick() opens it again

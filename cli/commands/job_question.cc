@@ -1,5 +1,6 @@
 #include "cli/commands/job_question.h"
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -46,9 +47,10 @@ absl::StatusOr<JobHere> ChosenJob(const std::vector<JobHere>& jobs, const Given<
     return absl::UnavailableError(
         absl::StrCat("--rdzv-id ", OneLine(run_id->value), ": no such job is here, but: ", here));
   if (run_id)
-    return absl::UnavailableError(
+    return absl::AlreadyExistsError(
         absl::StrCat("several jobs with one run id are here, which only --endpoint tells apart: ", here));
-  return absl::UnavailableError(absl::StrCat("several jobs are here; give --rdzv-id with the id of one: ", here));
+  return absl::AlreadyExistsError(
+      absl::StrCat("several jobs are here; give --rdzv-id with the id of one: ", here));
 }
 
 Given<std::string> GivenOf(const CommandLine& line, const char* option) {
@@ -57,9 +59,12 @@ Given<std::string> GivenOf(const CommandLine& line, const char* option) {
   return Setting<std::string>{found->second, Origin::kFlag, absl::StrCat("--", option), found->second};
 }
 
+// A question to one job.
+using Ask = std::function<absl::StatusOr<v1::JobView>(const v1::Question& question)>;
+
 // Over the network only those are answered who have the job's token.
-absl::StatusOr<v1::JobView> AskOverNetwork(const Setting<std::string>& given, const Given<std::string>& run_id,
-                                           const Given<std::string>& token_file, const v1::Question& question) {
+absl::StatusOr<Ask> OverNetwork(const Setting<std::string>& given, const Given<std::string>& run_id,
+                                const Given<std::string>& token_file) {
   const absl::StatusOr<HostPort> endpoint = ParseHostPort(given.value);
   if (!endpoint.ok())
     return absl::InvalidArgumentError(absl::StrCat("--endpoint ", given.value, ": ", endpoint.status().message()));
@@ -71,7 +76,17 @@ absl::StatusOr<v1::JobView> AskOverNetwork(const Setting<std::string>& given, co
         "--endpoint needs the job's token: --token-file, or MUSTER_TOKEN; without one ask where a node of the job "
         "runs");
   }
-  return ViewAt(*endpoint, run_id->value, own.tokens, question);
+  return Ask([endpoint = *endpoint, run_id = run_id->value, tokens = own.tokens](const v1::Question& question) {
+    return ViewAt(endpoint, run_id, tokens, question);
+  });
+}
+
+// The job that the options of this line name.
+absl::StatusOr<Ask> Chosen(const CommandLine& line) {
+  const Given<std::string> run_id = GivenOf(line, kRunId), endpoint = GivenOf(line, kEndpoint);
+  if (endpoint) return OverNetwork(*endpoint, run_id, GivenOf(line, kTokenFileOption));
+  ASSIGN_OR_RETURN(const JobHere job, ChosenJob(JobsHere(), run_id));
+  return Ask([job](const v1::Question& question) { return ViewOf(job, question); });
 }
 
 }  // namespace
@@ -89,29 +104,40 @@ const std::vector<OptionSpec>& JobOptions() {
 bool AsksOverNetwork(const CommandLine& line) { return line.given.contains(kEndpoint); }
 
 absl::StatusOr<v1::JobView> AskJob(const CommandLine& line, const v1::Question& question) {
-  const Given<std::string> run_id = GivenOf(line, kRunId), endpoint = GivenOf(line, kEndpoint);
-  if (endpoint) return AskOverNetwork(*endpoint, run_id, GivenOf(line, kTokenFileOption), question);
-  ASSIGN_OR_RETURN(const JobHere job, ChosenJob(JobsHere(), run_id));
-  return ViewOf(job, question);
+  ASSIGN_OR_RETURN(const Ask ask, Chosen(line));
+  return ask(question);
 }
 
+// All questions go to one job, whatever else comes to this machine meanwhile.
 absl::StatusOr<v1::JobView> AskForStacks(const CommandLine& line) {
+  ASSIGN_OR_RETURN(const Ask ask, Chosen(line));
   v1::Question question;
   question.set_stacks(true);
   const BootTime until = EventLoop::Now() + kStacksLimit;
   while (true) {
-    ASSIGN_OR_RETURN(v1::JobView view, AskJob(line, question));
-    if (!view.has_stacks())
+    absl::StatusOr<v1::JobView> view = ask(question);
+    const bool is_late = EventLoop::Now() >= until;
+    if (!view.ok() && (is_late || !MayPass(view.status()))) return view;
+    if (view.ok() && !view->has_stacks())
       return absl::UnimplementedError("the job runs an older version, which shows no stacks");
-    const v1::Stacks& stacks = view.stacks();
-    if (stacks.complete() || !stacks.why_not().empty() || EventLoop::Now() >= until) return view;
+    if (view.ok() && (is_late || view->stacks().complete() || !view->stacks().why_not().empty())) return view;
     absl::SleepFor(kAskAgain);
   }
 }
 
 absl::StatusOr<v1::JobEnd> AwaitEnd(const CommandLine& line) {
-  ASSIGN_OR_RETURN(const JobHere job, ChosenJob(JobsHere(), GivenOf(line, kRunId)));
-  return EndOf(job);
+  const BootTime until = EventLoop::Now() + kPatience;
+  absl::StatusOr<JobHere> job = ChosenJob(JobsHere(), GivenOf(line, kRunId));
+  while (!job.ok() && MayPass(job.status()) && EventLoop::Now() < until) {
+    absl::SleepFor(kAskAgain);
+    job = ChosenJob(JobsHere(), GivenOf(line, kRunId));
+  }
+  if (!job.ok()) return job.status();
+  return EndOf(*job);
+}
+
+bool MayPass(const absl::Status& why) {
+  return absl::IsUnavailable(why) || absl::IsDeadlineExceeded(why) || absl::IsResourceExhausted(why);
 }
 
 int CannotTell(const absl::Status& why) {

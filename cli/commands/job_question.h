@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "cli/options/command_line.h"
 #include "cli/options/option_spec.h"
 #include "muster/v1/control.pb.h"
@@ -14,7 +15,15 @@ namespace muster::cli {
 const std::vector<OptionSpec>& JobOptions();
 bool AsksOverNetwork(const CommandLine& line);
 
-// Asks the job that the options of this line name. Errors say why it cannot be told.
+// Without an answer after there was one, or while a job is awaited: an agent or a coordinator may just be
+// replaced.
+inline constexpr absl::Duration kPatience = absl::Seconds(30);
+
+// Whether asking again may help: neither the command line nor the choice of a job is wrong.
+bool MayPass(const absl::Status& why);
+
+// Asks the job that the options of this line name. Errors say why it cannot be told; AlreadyExists: several jobs
+// are here.
 absl::StatusOr<v1::JobView> AskJob(const CommandLine& line, const v1::Question& question);
 
 // The same with stacks: asks until they are complete, or for 12 s.

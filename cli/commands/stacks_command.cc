@@ -45,7 +45,8 @@ nodes (pip install py-spy).
   out += R"(
 Exit codes:
   0    every node has answered
-  1    no workers run, or some nodes have not answered
+  1    no workers run, none of these ranks is there, or some nodes have not
+       answered
   2    it cannot be told: no job is here, or its coordinator does not answer
   64   wrong command line
 )";
@@ -65,12 +66,9 @@ int StacksCommand(const Invocation& invocation) {
   if (!ranks.ok()) return Complain(ranks.status());
   absl::StatusOr<v1::JobView> view = AskForStacks(*line);
   if (!view.ok()) return CannotTell(view.status());
-  v1::Stacks stacks = std::move(*view->mutable_stacks());
-  KeepPlacesOf(*ranks, &stacks);
-  const int printed =
-      Print(line->given.contains(kJson) ? StacksJson(view->run_id(), view->round().number(), stacks)
-                                        : StacksText(view->run_id(), stacks));
-  return printed != 0 ? printed : CodeOf(stacks);
+  KeepPlacesOf(*ranks, view->mutable_stacks());
+  const int printed = Print(line->given.contains(kJson) ? StacksJson(*view) : StacksText(*view));
+  return printed != 0 ? printed : CodeOfStacks(*view);
 }
 
 }  // namespace muster::cli

@@ -1,25 +1,31 @@
 // `muster status`: is the job well, and where does it stand?
 #include <unistd.h>
 
+#include <cstdio>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/core/status_macros.h"
+#include "base/core/time.h"
+#include "base/io/event_loop.h"
+#include "base/io/whole_file.h"
 #include "base/text/text.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/help.h"
 #include "cli/commands/job_question.h"
 #include "cli/commands/watch_command.h"
 #include "cli/options/command_line.h"
+#include "cli/status/report_story.h"
 #include "cli/status/status_json.h"
 #include "cli/status/status_text.h"
 
 namespace muster::cli {
 namespace {
 
-constexpr char kJson[] = "json", kVerbose[] = "verbose", kWait[] = "wait", kWatch[] = "watch";
+constexpr char kJson[] = "json", kVerbose[] = "verbose", kWait[] = "wait", kWatch[] = "watch", kFrom[] = "from";
 constexpr char kRunning[] = "running", kEnded[] = "ended";
 constexpr absl::Duration kAskAgain = absl::Seconds(1);
 
@@ -35,13 +41,27 @@ int ShowEnd(const v1::JobEnd& end, const CommandLine& line) {
   return printed != 0 ? printed : end.exit_code() == 0 ? 0 : kExitAttention;
 }
 
-// Once a round runs, or none will.
+// Once a round runs, or none will. A job that has not begun is awaited, too.
 int WaitUntilItRuns(const CommandLine& line) {
+  BootTime answered_at = EventLoop::Now();
+  bool is_reported = false;
   while (true) {
     const absl::StatusOr<v1::JobView> view = AskJob(line, v1::Question());
-    if (!view.ok()) return CannotTell(view.status());
-    if (view->state() == v1::JobView::STATE_RUNNING || view->state() == v1::JobView::STATE_ENDING)
-      return Show(*view, line);
+    const BootTime now = EventLoop::Now();
+    if (!view.ok() && (!MayPass(view.status()) || now >= answered_at + kPatience))
+      return CannotTell(view.status());
+    if (view.ok()) {
+      answered_at = now;
+      if (view->state() == v1::JobView::STATE_ENDING) return Show(*view, line);
+      if (view->state() == v1::JobView::STATE_RUNNING) {
+        (void)Show(*view, line);
+        return 0;  // it runs, whatever else is odd
+      }
+    }
+    if (!std::exchange(is_reported, true)) {
+      std::fprintf(stderr, "muster: waiting for a round: %s\n",
+                   view.ok() ? Headline(*view).c_str() : std::string(AsStd(view.status().message())).c_str());
+    }
     absl::SleepFor(kAskAgain);
   }
 }
@@ -56,13 +76,32 @@ int WaitUntilItEnds(const CommandLine& line) {
 }
 
 int Watch(const CommandLine& line) {
-  const WatchAsks asks{.view = [&line] { return AskJob(line, v1::Question()); },
-                       .stacks = [&line] { return AskForStacks(line); }};
+  WatchAsks asks;
+  asks.view = [&line] { return AskJob(line, v1::Question()); };
+  asks.stacks = [&line] { return AskForStacks(line); };
+  if (!AsksOverNetwork(line)) asks.end = [&line] { return AwaitEnd(line); };
   const bool json = line.given.contains(kJson);
   if (!json && isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1) return WatchOnTerminal(asks);
-  return WatchAsText(asks, [&line, json](const v1::JobView& view) {
-    return json ? StatusJson(view, absl::Now()) : StatusText(view, line.given.contains(kVerbose)) + "\n";
-  });
+  return WatchAsText(
+      asks,
+      [&line, json](const v1::JobView& view) {
+        return json ? StatusJson(view, absl::Now()) : StatusText(view, line.given.contains(kVerbose)) + "\n";
+      },
+      [&line](const v1::JobEnd& end) { return ShowEnd(end, line); });
+}
+
+constexpr size_t kMaxReports = 64 * 1024 * 1024;  // bytes of a file, to which many jobs may have appended
+
+// Once a job has ended nobody answers, but its report does.
+int TellFrom(const std::string& path) {
+  const absl::StatusOr<std::string> reports = ReadWholeFile(path, kMaxReports);
+  const absl::StatusOr<Story> story = reports.ok() ? StoryOf(*reports) : absl::StatusOr<Story>(reports.status());
+  if (!story.ok()) {
+    Complain(absl::UnavailableError(absl::StrCat("--from ", OneLine(path), ": ", story.status().message())));
+    return kExitCannotTell;
+  }
+  const int printed = Print(story->text);
+  return printed != 0 ? printed : story->exit_code == 0 ? 0 : kExitAttention;
 }
 
 int Wait(const std::string& state, const CommandLine& line) {
@@ -85,7 +124,9 @@ const std::vector<OptionSpec>& StatusOptions() {
         {kWait, "STATE", Group::kOther, kOwn,
          "Wait until the job is in this state, and print that. running: a round runs, or the job has ended. "
          "ended: "
-         "it has ended; the exit code is 0 if its own is, and 1 if not."}};
+         "it has ended; the exit code is 0 if its own is, and 1 if not."},
+        {kFrom, "FILE", Group::kOther, kOwn,
+         "Tell how a job went that has ended, from the file that it wrote for --report."}};
     own->insert(own->end(), JobOptions().begin(), JobOptions().end());
     return own;
   }();
@@ -96,6 +137,7 @@ std::string StatusHelp() {
   std::string out = R"(Usage: muster status [--json] [--verbose] [--watch | --wait STATE]
                      [--rdzv-id ID]
        muster status --endpoint HOST:PORT --rdzv-id ID [--token-file FILE]
+       muster status --from FILE
 
 Says whether a running job is well, how fast it makes steps, what is odd, which
 nodes it has and which are missing, and what is left of the restarts. To be
@@ -123,7 +165,10 @@ int StatusCommand(const Invocation& invocation) {
   if (line->help) return Print(StatusHelp());
   if (!line->script.empty())
     return Complain(absl::InvalidArgumentError(absl::StrCat(line->script, ": muster status takes no arguments")));
+  if (line->given.contains(kWait) + line->given.contains(kWatch) + line->given.contains(kFrom) > 1)
+    return Complain(absl::InvalidArgumentError("--watch, --wait and --from exclude each other"));
   if (const auto wait = line->given.find(kWait); wait != line->given.end()) return Wait(wait->second, *line);
+  if (const auto from = line->given.find(kFrom); from != line->given.end()) return TellFrom(from->second);
   if (line->given.contains(kWatch)) return Watch(*line);
   const absl::StatusOr<v1::JobView> view = AskJob(*line, v1::Question());
   return view.ok() ? Show(*view, *line) : CannotTell(view.status());

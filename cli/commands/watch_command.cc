@@ -1,8 +1,10 @@
 #include "cli/commands/watch_command.h"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <future>
@@ -26,9 +28,8 @@
 namespace muster::cli {
 namespace {
 
-constexpr absl::Duration kTick = absl::Milliseconds(100);  // ages grow, and the terminal may have another size
-
-constexpr absl::Duration kPatience = absl::Seconds(30);  // without an answer, after there was one
+constexpr absl::Duration kTick =
+    absl::Milliseconds(100);  // an answer may be there, or the terminal have another size
 
 // Lives on the loop thread.
 class Watch {
@@ -36,14 +37,14 @@ class Watch {
   explicit Watch(const WatchAsks& asks) : asks_(asks), colour_(std::getenv("NO_COLOR") == nullptr) {}
 
   absl::Status Run();
-  bool asks_now() const { return pending_.has_value(); }
+  bool asks_now() const { return view_.has_value() || stacks_.has_value(); }
 
  private:
   using Answer = absl::StatusOr<v1::JobView>;
 
   void OnInput(uint32_t events);
   void Tick();
-  void TakeAnswer();
+  void TakeAnswers();
   void AskIfDue();
   void Draw();
 
@@ -52,9 +53,14 @@ class Watch {
   EventLoop loop_;
   RawTerminal terminal_;
   WatchScreen screen_;
-  std::optional<std::future<Answer>> pending_;  // the question that a thread has asked
-  bool is_for_stacks_ = false;                  // that question
+  using Pending = std::optional<std::future<Answer>>;  // a question that a thread has asked
+
+  static std::optional<Answer> Take(Pending* pending);  // nullopt: it is not there yet
+
+  Pending view_, stacks_;
   bool wants_stacks_ = false;
+  bool has_view_ = false;
+  absl::Status failed_;
   BootTime look_at_ = absl::InfinitePast();  // next time
   BootTime answered_at_ = EventLoop::Now();
   std::string drawn_;
@@ -66,7 +72,7 @@ absl::Status Watch::Run() {
   loop_.Watch(STDIN_FILENO, EPOLLIN, [this](uint32_t events) { OnInput(events); });
   loop_.Post([this] { Tick(); });
   loop_.Run();
-  return absl::OkStatus();
+  return failed_;
 }
 
 void Watch::OnInput(uint32_t events) {
@@ -83,33 +89,47 @@ void Watch::OnInput(uint32_t events) {
 }
 
 void Watch::Tick() {
-  TakeAnswer();
+  TakeAnswers();
   AskIfDue();
   Draw();
   loop_.After(kTick, [this] { Tick(); });
 }
 
-void Watch::TakeAnswer() {
-  if (!pending_ || pending_->wait_for(std::chrono::seconds(0)) != std::future_status::ready) return;
-  const Answer view = pending_->get();
-  pending_.reset();
-  const std::string why(AsStd(view.status().message()));
-  if (is_for_stacks_) {
-    screen_.ShowStacks(view.ok() ? StacksText(view->run_id(), view->stacks()) : why);
-  } else if (view.ok()) {
-    screen_.Show(*view);
+std::optional<Watch::Answer> Watch::Take(Pending* pending) {
+  if (!*pending || (*pending)->wait_for(std::chrono::seconds(0)) != std::future_status::ready) return std::nullopt;
+  Answer answer = (*pending)->get();
+  pending->reset();
+  return answer;
+}
+
+void Watch::TakeAnswers() {
+  if (const std::optional<Answer> answer = Take(&stacks_)) {
+    const absl::StatusOr<v1::JobView>& view = *answer;
+    screen_.ShowStacks(view.ok() ? StacksText(*view) : OneLine(std::string(AsStd(view.status().message()))));
+  }
+  const std::optional<Answer> answer = Take(&view_);
+  if (!answer) return;
+  if (answer->ok()) {
+    screen_.Show(**answer);
+    has_view_ = true;
     answered_at_ = EventLoop::Now();
+  } else if (!has_view_ && !MayPass(answer->status())) {  // the command line is wrong
+    failed_ = answer->status();
+    loop_.Stop();
   } else {
-    screen_.ShowProblem(why);
+    screen_.ShowProblem(std::string(AsStd(answer->status().message())));
   }
 }
 
 void Watch::AskIfDue() {
   const BootTime now = EventLoop::Now();
-  if (pending_ || (!wants_stacks_ && now < look_at_)) return;
-  is_for_stacks_ = std::exchange(wants_stacks_, false);
-  if (!is_for_stacks_) look_at_ = now + kLookEvery;
-  pending_ = CallAside(is_for_stacks_ ? asks_.stacks : asks_.view);
+  if (!view_ && now >= look_at_) {
+    look_at_ = now + kLookEvery;
+    view_ = CallAside(asks_.view);
+  }
+  if (!wants_stacks_ || stacks_) return;
+  stacks_ = CallAside(asks_.stacks);
+  wants_stacks_ = !stacks_;  // no thread could be started: again
 }
 
 void Watch::Draw() {
@@ -119,6 +139,11 @@ void Watch::Draw() {
   drawn_ = std::move(frame);
   for (std::string_view rest = drawn_; !rest.empty();) {
     const ssize_t count = write(STDOUT_FILENO, rest.data(), rest.size());
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) {  // another program may have made the terminal so
+      pollfd polled = {STDOUT_FILENO, POLLOUT, 0};
+      poll(&polled, 1, static_cast<int>(absl::ToInt64Milliseconds(kTick)));
+      continue;
+    }
     if (count <= 0) return loop_.Stop();  // nobody sees it
     rest.remove_prefix(static_cast<size_t>(count));
   }
@@ -134,26 +159,31 @@ int WatchOnTerminal(const WatchAsks& asks) {
     end = watch.Run();
     asks_now = watch.asks_now();
   }
-  if (!end.ok()) return Complain(end);
+  if (!end.ok()) return CannotTell(end);
   if (asks_now) std::_Exit(0);  // its thread may wait for an answer for some seconds, which nobody does
   return 0;
 }
 
-int WatchAsText(const WatchAsks& asks, const std::function<std::string(const v1::JobView& view)>& show) {
+int WatchAsText(const WatchAsks& asks, const std::function<std::string(const v1::JobView& view)>& show,
+                const std::function<int(const v1::JobEnd& end)>& show_end) {
+  std::optional<std::future<absl::StatusOr<v1::JobEnd>>> end;  // since the first answer
   BootTime answered_at = absl::InfinitePast();
   while (true) {
     const absl::StatusOr<v1::JobView> view = asks.view();
     const BootTime now = EventLoop::Now();
-    if (!view.ok() && now >= answered_at + kPatience) return CannotTell(view.status());
-    if (!view.ok()) {  // a coordinator may just be replaced
-      Complain(view.status());
-      absl::SleepFor(kLookEvery);
-      continue;
+    if (view.ok()) {
+      answered_at = now;
+      if (const int code = Print(show(*view)); code != 0) return code;
+      if (!end && asks.end) end = CallAside(asks.end);
+    } else if (!MayPass(view.status()) || now >= answered_at + kPatience) {
+      return CannotTell(view.status());
     }
-    answered_at = now;
-    if (const int code = Print(show(*view)); code != 0) return code;
-    if (view->state() == v1::JobView::STATE_ENDING) return CodeOf(*view);
-    absl::SleepFor(kLookEvery);
+    if (!end) {
+      absl::SleepFor(kLookEvery);
+    } else if (end->wait_for(absl::ToChronoMilliseconds(kLookEvery)) == std::future_status::ready) {
+      const absl::StatusOr<v1::JobEnd> how = end->get();
+      return how.ok() ? show_end(*how) : CannotTell(how.status());
+    }
   }
 }
 

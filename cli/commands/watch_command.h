@@ -16,12 +16,15 @@ struct WatchAsks {
   // Each may block for some seconds; one at a time, on another thread than the first one.
   std::function<absl::StatusOr<v1::JobView>()> view;
   std::function<absl::StatusOr<v1::JobView>()> stacks;  // with them
+  std::function<absl::StatusOr<v1::JobEnd>()> end;      // waits for the end of the job; empty: it cannot be told
 };
 
 // On a terminal; returns the exit code.
 int WatchOnTerminal(const WatchAsks& asks);
 
-// Elsewhere: prints what show() makes of each answer. Returns when nobody reads any more, or the job has ended.
-int WatchAsText(const WatchAsks& asks, const std::function<std::string(const v1::JobView& view)>& show);
+// Elsewhere: prints what show() makes of each answer. Returns when nobody reads any more, or what show_end()
+// returns of the end of the job.
+int WatchAsText(const WatchAsks& asks, const std::function<std::string(const v1::JobView& view)>& show,
+                const std::function<int(const v1::JobEnd& end)>& show_end);
 
 }  // namespace muster::cli

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/core/status_macros.h"
+#include "base/stacks/places.h"
 #include "base/text/text.h"
 #include "cli/status/status_text.h"
 #include "nlohmann/json.hpp"
@@ -17,17 +18,24 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr int64_t kLivelyMs = 30'000;  // since the last sign of life of a job that goes on
+
 int CountOf(const v1::Place& place) {
   int count = 0;
   for (const v1::RankRange& range : place.ranks()) count += range.last() - range.first() + 1;
   return count;
 }
 
+// "0-2,4-7", at most kMaxRangesShown of them.
 std::string RanksOf(const v1::Place& place) {
-  return absl::StrJoin(place.ranks(), ",", [](std::string* out, const v1::RankRange& range) {
-    absl::StrAppend(out, range.first());
-    if (range.last() != range.first()) absl::StrAppend(out, "-", range.last());
-  });
+  std::vector<std::string> ranges;
+  for (const v1::RankRange& range : place.ranks()) {
+    ranges.push_back(range.first() == range.last() ? absl::StrCat(range.first())
+                                                   : absl::StrCat(range.first(), "-", range.last()));
+  }
+  const size_t more = ranges.size() > kMaxRangesShown ? ranges.size() - kMaxRangesShown : 0;
+  ranges.resize(ranges.size() - more);
+  return absl::StrCat(absl::StrJoin(ranges, ","), more == 0 ? "" : absl::StrCat(" and ", more, " more ranges"));
 }
 
 // "it waits" of several ranks: "each waits".
@@ -105,29 +113,39 @@ void KeepPlacesOf(const std::vector<RankPair>& ranks, v1::Stacks* stacks) {
                 places->end());
 }
 
-int CodeOf(const v1::Stacks& stacks) {
-  return stacks.why_not().empty() && stacks.complete() && stacks.silent().empty() ? 0 : kExitAttention;
+int CodeOfStacks(const v1::JobView& view) {
+  const v1::Stacks& stacks = view.stacks();
+  return stacks.complete() && stacks.silent().empty() && !stacks.places().empty() ? 0 : kExitAttention;
 }
 
-std::string StacksText(const std::string& run_id, const v1::Stacks& stacks) {
-  if (!stacks.why_not().empty())
-    return absl::StrCat("job ", OneLine(run_id), ": ", OneLine(stacks.why_not()), "\n");
+std::string StacksText(const v1::JobView& view) {
+  const v1::Stacks& stacks = view.stacks();
+  const std::string job = absl::StrCat("job ", OneLine(view.run_id()), ": ");
+  if (!stacks.why_not().empty()) return absl::StrCat(job, OneLine(stacks.why_not()), "\n");
+  if (!stacks.complete()) return absl::StrCat(job, "its nodes have not answered in time; ask again\n");
   std::string out;
-  if (!stacks.suspects().empty()) absl::StrAppend(&out, OneLine(stacks.suspects()), "\n");
-  for (const v1::Place& place : stacks.places()) absl::StrAppend(&out, PlaceText(place));
-  if (stacks.more_places() > 0) absl::StrAppend(&out, "and ", stacks.more_places(), " more places\n");
+  // The most likely reason of a hang comes first.
   if (!stacks.silent().empty()) {
     absl::StrAppend(&out, "no answer: ", OneLine(absl::StrJoin(stacks.silent(), ", ")),
                     stacks.more_silent() > 0 ? absl::StrCat(" and ", stacks.more_silent(), " more") : "", "\n");
   }
-  return out.empty() ? absl::StrCat("job ", OneLine(run_id), ": no worker stands at such a place\n") : out;
+  if (!stacks.suspects().empty()) absl::StrAppend(&out, OneLine(stacks.suspects()), "\n");
+  if (!stacks.suspects().empty() && view.progress().has_quiet_ms() && view.progress().quiet_ms() < kLivelyMs) {
+    absl::StrAppend(&out, "the job shows signs of life, the last one ", Brief(view.progress().quiet_ms()),
+                    " ago: ranks may differ by chance; ask again and compare\n");
+  }
+  for (const v1::Place& place : stacks.places()) absl::StrAppend(&out, PlaceText(place));
+  if (stacks.places().empty()) absl::StrAppend(&out, job, "no worker stands at such a place\n");
+  if (stacks.more_places() > 0) absl::StrAppend(&out, "and ", stacks.more_places(), " more places\n");
+  return out;
 }
 
-std::string StacksJson(const std::string& run_id, uint64_t round, const v1::Stacks& stacks) {
+std::string StacksJson(const v1::JobView& view) {
+  const v1::Stacks& stacks = view.stacks();
   Json object;
-  object["run_id"] = run_id;
-  object["round"] = round;
-  object["complete"] = CodeOf(stacks) == 0;
+  object["run_id"] = view.run_id();
+  object["round"] = view.has_round() ? Json(view.round().number()) : Json();
+  object["complete"] = stacks.complete();
   object["why_not"] = stacks.why_not().empty() ? Json() : Json(stacks.why_not());
   object["suspects"] = stacks.suspects().empty() ? Json() : Json(stacks.suspects());
   object["places"] = Json::array();

@@ -1,7 +1,6 @@
 // How it is shown where the workers of a job stand. Pure.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,9 +19,9 @@ absl::StatusOr<std::vector<RankPair>> ParseRankRanges(std::string_view text);
 // Leaves out places where none of these ranks stands. ranks: empty: all stay.
 void KeepPlacesOf(const std::vector<RankPair>& ranks, v1::Stacks* stacks);
 
-// 0: every node has answered; kExitAttention: not (status_text.h).
-int CodeOf(const v1::Stacks& stacks);
-std::string StacksText(const std::string& run_id, const v1::Stacks& stacks);
-std::string StacksJson(const std::string& run_id, uint64_t round, const v1::Stacks& stacks);
+// A view with stacks. 0: every node has answered, and some place is shown; kExitAttention: not (status_text.h).
+int CodeOfStacks(const v1::JobView& view);
+std::string StacksText(const v1::JobView& view);
+std::string StacksJson(const v1::JobView& view);
 
 }  // namespace muster::cli

@@ -5,6 +5,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "base/wire/time_spent.h"
 #include "cli/status/status_text.h"
 #include "nlohmann/json.hpp"
 
@@ -62,7 +63,7 @@ Json RoundObject(const View& view, absl::Time now) {
 
 Json ProgressObject(const View& view, absl::Time now) {
   const v1::Progress& progress = view.progress();
-  if (!progress.watched()) return {};
+  if (!progress.watched() && !progress.has_progress_file_ms()) return {};
   const auto known = [](int64_t number) { return number > 0 ? Json(number) : Json(); };
   const auto pace = [](int64_t rate) { return rate > 0 ? Json(PerMinute(rate)) : Json(); };
   Json object;
@@ -74,7 +75,8 @@ Json ProgressObject(const View& view, absl::Time now) {
   object["per_minute"] = pace(progress.rate());
   object["per_minute_before"] = pace(progress.hour_rate());
   object["before_s"] = static_cast<double>(progress.hour_ms()) / 1000;
-  object["sign_of_life"] = Rfc3339(now - absl::Milliseconds(progress.quiet_ms()));
+  object["sign_of_life"] =
+      progress.has_quiet_ms() ? Json(Rfc3339(now - absl::Milliseconds(progress.quiet_ms()))) : Json();
   object["progress_file"] = progress.has_progress_file_ms()
                                 ? Json(Rfc3339(now - absl::Milliseconds(progress.progress_file_ms())))
                                 : Json();
@@ -125,6 +127,7 @@ std::string StatusJson(const View& view, absl::Time now) {
   object["ended"] = EndedObjects(view, now);
   object["ended_before"] = view.ended_before();
   object["lost_s"] = static_cast<double>(view.lost_ms()) / 1000;
+  object["time"] = TimeObject(view.time());
   object["exit_code"] = view.has_exit_code() ? Json(view.exit_code()) : Json();
   object["coordinator"] = view.coordinator().empty() ? Json() : Json(view.coordinator());
   object["coordinator_since"] = Rfc3339(now - absl::Milliseconds(view.coordinator_ms()));

@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "base/text/text.h"
+#include "base/wire/time_spent.h"
 #include "cli/status/name_ranges.h"
 
 namespace muster::cli {
@@ -45,9 +46,6 @@ std::string Age(int64_t ms) {
   return absl::StrCat(days, "d", rest == absl::ZeroDuration() ? "" : absl::FormatDuration(rest));
 }
 
-// "240ms" where that is what counts.
-std::string Brief(int64_t ms) { return ms < 10'000 ? absl::FormatDuration(absl::Milliseconds(ms)) : Age(ms); }
-
 std::string Counted(int64_t count, const char* what) {
   return absl::StrCat(count, " ", what, count == 1 ? "" : "s");
 }
@@ -56,10 +54,6 @@ std::string Counted(int64_t count, const char* what) {
 std::string RanksOf(const Node& node) {
   const int last = node.first_rank() + node.workers() - 1;
   return node.workers() == 1 ? absl::StrCat("rank ", last) : absl::StrCat("ranks ", node.first_rank(), "-", last);
-}
-
-void Row(const char* title, const std::string& text, std::string* out) {
-  absl::StrAppendFormat(out, "%-10s %s\n", title, text);
 }
 
 std::string WhoDecides(const View& view) {
@@ -148,6 +142,12 @@ const char* PhaseOf(v1::Phase phase) {
   }
 }
 
+std::string Brief(int64_t ms) { return ms < 10'000 ? absl::FormatDuration(absl::Milliseconds(ms)) : Age(ms); }
+
+void AppendRow(const char* title, const std::string& text, std::string* out) {
+  absl::StrAppendFormat(out, "%-10s %s\n", title, text);
+}
+
 int CodeOf(const View& view) {
   const bool runs = view.state() == View::STATE_RUNNING && view.odd().empty();
   const bool has_succeeded = view.state() == View::STATE_ENDING && view.exit_code() == 0;
@@ -213,20 +213,21 @@ std::string NodeLine(const Node& node, size_t widest) {
 
 std::string StatusText(const View& view, bool each_node) {
   std::string out = absl::StrCat(CodeOf(view) == 0 ? "well: " : "ATTENTION: ", Headline(view), "\n");
-  if (view.state() == View::STATE_RUNNING) Row("progress", ProgressLine(view), &out);
+  if (view.state() == View::STATE_RUNNING && view.has_progress()) AppendRow("progress", ProgressLine(view), &out);
   for (const std::string& odd : view.odd()) absl::StrAppend(&out, "  ! ", OneLine(odd), "\n");
   std::map<Node::Part, std::vector<std::string>> names;
   for (const Node& node : view.nodes()) names[node.part()].push_back(OneLine(node.hostname()));
   for (const PartTitle& part : kParts) {
     if (const auto found = names.find(part.part); found != names.end())
-      Row(part.title, absl::StrCat(found->second.size(), ": ", NameRanges(found->second)), &out);
+      AppendRow(part.title, absl::StrCat(found->second.size(), ": ", NameRanges(found->second)), &out);
   }
-  if (!view.missing().empty()) Row("missing", OneLine(absl::StrJoin(view.missing(), ", ")), &out);
-  Row("restarts", RestartsLine(view), &out);
+  if (!view.missing().empty()) AppendRow("missing", OneLine(absl::StrJoin(view.missing(), ", ")), &out);
+  AppendRow("restarts", RestartsLine(view), &out);
   for (const std::string& round : EndedRounds(view, each_node ? view.ended_size() : kRoundsShown))
-    Row("", round, &out);
-  if (view.lost_ms() > 0) Row("lost", absl::StrCat(Brief(view.lost_ms()), " by restarts so far"), &out);
-  Row("decides", absl::StrCat(WhoDecides(view), ", for ", Age(view.coordinator_ms())), &out);
+    AppendRow("", round, &out);
+  if (view.lost_ms() > 0) AppendRow("lost", absl::StrCat(Brief(view.lost_ms()), " by restarts so far"), &out);
+  AppendRow("time", DescribeTime(view.time()), &out);
+  AppendRow("decides", absl::StrCat(WhoDecides(view), ", for ", Age(view.coordinator_ms())), &out);
   if (!each_node) return out;
   absl::StrAppend(&out, "\n");
   const size_t widest = WidestName(view);

@@ -30,6 +30,10 @@ size_t WidestName(const v1::JobView& view);
 // How a job has ended.
 std::string EndText(const v1::JobEnd& end);
 
+// What these texts are made of: a line with a title of at most 10 characters; "240ms", "4.1s", "3h12m".
+void AppendRow(const char* title, const std::string& text, std::string* out);
+std::string Brief(int64_t ms);
+
 const char* PhaseOf(v1::Phase phase);  // "running"
 
 // A rate of a Progress, which is of 1000 s.

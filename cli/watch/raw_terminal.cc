@@ -21,13 +21,14 @@ constexpr std::array<int, 4> kEnding = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 // A signal's handler has no other way to them.
 termios before_us;
 volatile sig_atomic_t is_taken = 0;
+std::array<struct sigaction, kEnding.size()> actions_before;
 
 // Only calls that a signal's handler may make.
 void GiveBack() {
   if (is_taken == 0) return;
   is_taken = 0;
-  if (write(STDOUT_FILENO, kLeave, sizeof(kLeave) - 1) < 0) return;  // then there is no terminal any more
   tcsetattr(STDIN_FILENO, TCSANOW, &before_us);
+  if (write(STDOUT_FILENO, kLeave, sizeof(kLeave) - 1) < 0) return;  // then there is no terminal any more
 }
 
 void OnSignal(int signal) {
@@ -45,7 +46,10 @@ absl::Status RawTerminal::Take() {
   struct sigaction action = {};
   action.sa_handler = OnSignal;
   action.sa_flags = static_cast<int>(SA_RESETHAND);
-  for (const int signal : kEnding) sigaction(signal, &action, nullptr);
+  for (size_t i = 0; i < kEnding.size(); ++i) {
+    sigaction(kEnding[i], nullptr, &actions_before[i]);
+    if (actions_before[i].sa_handler != SIG_IGN) sigaction(kEnding[i], &action, nullptr);
+  }
   termios raw = before_us;
   cfmakeraw(&raw);
   is_taken = 1;
@@ -56,8 +60,10 @@ absl::Status RawTerminal::Take() {
 }
 
 RawTerminal::~RawTerminal() {
+  const bool was_taken = is_taken != 0;
   GiveBack();
-  for (const int signal : kEnding) ::signal(signal, SIG_DFL);
+  if (!was_taken) return;
+  for (size_t i = 0; i < kEnding.size(); ++i) sigaction(kEnding[i], &actions_before[i], nullptr);
 }
 
 Size RawTerminal::Measure() {

@@ -262,7 +262,8 @@ std::vector<Row> WatchScreen::Top(Size size, absl::Duration old) const {
     if (rows.empty()) rows.push_back({{"asking the job ..."}});
     return rows;
   }
-  if (view_.state() == View::STATE_RUNNING) rows.push_back({{absl::StrCat("progress   ", ProgressLine(view_))}});
+  if (view_.state() == View::STATE_RUNNING && view_.has_progress())
+    rows.push_back({{absl::StrCat("progress   ", ProgressLine(view_))}});
   const int most = std::max(1, size.lines / kLinesForOneOdd);
   for (int i = 0; i < std::min(most, view_.odd_size()); ++i)
     rows.push_back({{absl::StrCat("  ! ", OneLine(view_.odd(i))), Style::kOdd}});

@@ -152,11 +152,12 @@ void Coordinator::OnTick(BootTime now, Effects* out) {
   DecideAndPush(now, out);
   announcements_.OnTick(now, job_, out);
   job_.stacks.OnTick(now);
-  NoteSteps(now);
+  NoteProgress(now);
 }
 
-void Coordinator::NoteSteps(BootTime now) {
-  if (job_.steps.IsDue(now)) job_.steps.Add(now, RateNow(now, job_));
+void Coordinator::NoteProgress(BootTime now) {
+  if (job_.steps.IsDue(now)) job_.steps.Add(now, job_.state == State::kRunning ? PaceNow(now, job_).rate : 0);
+  if (job_.time.IsDue(now)) job_.time.OnTick(now, MomentOf(now, job_));
 }
 
 // The usual batch line expands $SLURM_NODEID before srun starts the nodes, so that all of them claim rank 0.

@@ -71,7 +71,7 @@ class Coordinator {
   bool DecidedJustNow(BootTime now) const;
   void DecideAndPush(BootTime now, Effects* out);
   void DealRanksAnew(Effects* out);
-  void NoteSteps(BootTime now);
+  void NoteProgress(BootTime now);
 
   Random random_;
   Job job_;

@@ -56,7 +56,8 @@ void SetHeldDigests(const Job& job, const Host& host, v1::Directive* directive) 
 // The question goes to all members, the order to end it to the one that runs the rank.
 void FillHang(const Job& job, const Host& host, v1::Directive* directive) {
   directive->set_snapshot(job.hang.question);
-  if (host.part.in_round) directive->set_stacks(job.stacks.NumberFor(host.status.host_id()));
+  if (host.part.in_round && job.stacks.round() == job.greatest.number())
+    directive->set_stacks(job.stacks.NumberFor(host.status.host_id()));
   if (job.hang.judge.learns())
     directive->set_learned_silence_ms(absl::ToInt64Milliseconds(job.hang.judge.learned()));
   if (!job.hang.kill_order) return;

@@ -6,10 +6,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/crypto/held.h"
+#include "base/wire/time_spent.h"
 #include "rendezvous/core/job.h"
+#include "rendezvous/core/progress.h"
 
 namespace muster::rendezvous {
 namespace {
+
+constexpr absl::Duration kTimeWorthSaying = absl::Minutes(1);
 
 const char* EventOf(State entered) {
   if (entered == State::kRunning) return events::kRoundStarted;
@@ -34,6 +38,12 @@ std::string WhoCloses(const Job& job) {
   return best == nullptr ? "" : best->status.host_id();
 }
 
+// Nobody asks where the time of a short job went.
+void SayTime(const v1::TimeSpent& time, Effects* out) {
+  if (absl::Milliseconds(time.counted_ms()) >= kTimeWorthSaying)
+    Say(Severity::kInfo, absl::StrCat("the time of the job: ", DescribeTime(time)), out);
+}
+
 }  // namespace
 
 int64_t NumberOfRound(const Job& job) {
@@ -54,6 +64,7 @@ void Enter(State state, BootTime now, const std::string& why, Job* job, Effects*
   } else if (state == State::kDraining) {
     job->why = absl::StrCat("round ", job->greatest.number(), " is stopping: ", job->greatest.drain.cause);
   }
+  job->time.OnTick(now, MomentOf(now, *job));
   job->state = state;
   job->state_since = now;
   if (state == State::kGathering) job->gathering.since = std::min(job->gathering.since, now);
@@ -70,6 +81,9 @@ void ConcludeWith(BootTime now, int exit_code, const std::string& reason, Job* j
 void Conclude(BootTime now, v1::Verdict verdict, Job* job, Effects* out) {
   if (verdict.digest() == 0) {  // it is this coordinator's own
     verdict.set_closing_host(WhoCloses(*job));
+    job->time.OnTick(now, MomentOf(now, *job));
+    *verdict.mutable_time() = job->time.ToMessage();
+    SayTime(verdict.time(), out);
     verdict.set_digest(DigestOf(verdict));
   }
   job->verdict = std::move(verdict);

@@ -106,7 +106,7 @@ std::string DescribeColdSilence(const Job& job) {
                       " (--hang-timeout), but this round is not warm yet: it takes ", kWarmUpSigns,
                       " separate tenths of that time with signs, and ", judge.signs(),
                       " have been seen; until then it may be silent for ", muster::FormatDuration(judge.limit()),
-                      " (--start-timeout); kill -USR2 to a node's muster shows where its workers stand");
+                      " (--start-timeout); muster stacks shows where its workers stand");
 }
 
 bool AllHaveAnswered(const Job& job) {

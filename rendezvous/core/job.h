@@ -25,6 +25,7 @@
 #include "rendezvous/core/state.h"
 #include "rendezvous/core/step_history.h"
 #include "rendezvous/core/succession.h"
+#include "rendezvous/core/time_ledger.h"
 
 namespace muster::rendezvous {
 
@@ -48,6 +49,7 @@ struct Job {
   OwnPauses pauses;
   RoundHistory history;
   StepHistory steps;
+  TimeLedger time;
   StackQuestion stacks;
 
   std::optional<v1::Verdict> verdict;

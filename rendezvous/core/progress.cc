@@ -1,13 +1,18 @@
 #include "rendezvous/core/progress.h"
 
 #include <algorithm>
+#include <iterator>
 #include <vector>
 
 #include "base/wire/ranges.h"
+#include "rendezvous/core/explain.h"
 #include "rendezvous/core/job.h"
 
 namespace muster::rendezvous {
 namespace {
+
+// A sign of life came so much after the start of its round: each node counts the time before the first one, too.
+constexpr absl::Duration kClearlyAfter = absl::Seconds(1);
 
 bool IsShowing(BootTime now, const Job& job, const Host& host) {
   return host.part.in_round && !host.part.succeeded && job.Claims(host) && host.IsAttached() &&
@@ -26,6 +31,39 @@ ShownByRank ByRank(BootTime now, const Job& job, const ListOf& list_of) {
     }
   }
   return shown;
+}
+
+// Since the last sign of life of any worker, and the last touch of any progress file; nullopt: not known.
+struct Signs {
+  std::optional<absl::Duration> quiet = {}, file = {};
+};
+
+Signs SignsOf(BootTime now, const Job& job) {
+  Signs signs;
+  const auto take = [](std::optional<absl::Duration>* least, absl::Duration age) {
+    *least = least->has_value() ? std::min(**least, age) : age;
+  };
+  for (const auto& [id, host] : job.hosts) {
+    if (!host.part.in_round || !job.Claims(host)) continue;
+    const absl::Duration since = now - host.last_status_at;
+    const v1::AgentStatus& status = host.status;
+    if (status.has_quiet_ms()) take(&signs.quiet, absl::Milliseconds(status.quiet_ms()) + since);
+    if (status.has_progress_file_ms()) take(&signs.file, absl::Milliseconds(status.progress_file_ms()) + since);
+  }
+  return signs;
+}
+
+// As MedianOf(NewestSteps()), for each second of a job of very many ranks.
+int64_t MedianStep(BootTime now, const Job& job) {
+  std::vector<int64_t> steps;
+  for (const auto& [id, host] : job.hosts) {
+    if (host.status.steps().empty() || !IsShowing(now, job, host)) continue;
+    std::copy_if(host.status.steps().begin(), host.status.steps().end(), std::back_inserter(steps),
+                 [](int64_t step) { return step > 0; });
+  }
+  const auto middle = steps.begin() + static_cast<std::ptrdiff_t>(steps.size() / 2);
+  std::nth_element(steps.begin(), middle, steps.end());
+  return steps.empty() ? 0 : *middle;
 }
 
 }  // namespace
@@ -53,29 +91,38 @@ int64_t MedianOf(const ShownByRank& shown) {
   return sorted.empty() ? 0 : *middle;
 }
 
-std::optional<int64_t> RateNow(BootTime now, const Job& job) {
-  if (job.state != State::kRunning) return 0;
-  const ShownByRank lines = StepRates(now, job);
-  const int64_t rate = MedianOf(lines.empty() ? TouchRates(now, job) : lines);
-  return rate == 0 ? std::nullopt : std::optional(rate);
+Pace PaceNow(BootTime now, const Job& job) {
+  const int64_t steps = MedianOf(StepRates(now, job));
+  if (steps > 0) return {.rate = steps};
+  const int64_t touches = MedianOf(TouchRates(now, job));
+  return {.rate = touches, .by_touches = touches > 0};
+}
+
+TimeLedger::Moment MomentOf(BootTime now, const Job& job) {
+  TimeLedger::Moment moment;
+  if (job.IsOver()) {
+    moment.state = TimeLedger::State::kOver;
+  } else if (job.state != State::kRunning) {
+    const bool waits = job.gathering.first_round || (job.state == State::kGathering && !AbsentPlaces(job).empty());
+    moment.state = waits ? TimeLedger::State::kWaiting : TimeLedger::State::kRestarting;
+  } else {
+    const Signs signs = SignsOf(now, job);
+    moment.state = TimeLedger::State::kRunning;
+    moment.round = job.greatest.number();
+    moment.is_watched = signs.quiet.has_value();
+    moment.has_shown_signs = signs.quiet && *signs.quiet + kClearlyAfter < now - job.greatest.since;
+    moment.is_stalled = signs.quiet && *signs.quiet > job.hang.judge.limit();
+    moment.step = MedianStep(now, job);
+  }
+  return moment;
 }
 
 v1::Progress ProgressOf(BootTime now, const Job& job) {
   v1::Progress progress;
-  std::optional<absl::Duration> quiet, file;
-  const auto take = [](std::optional<absl::Duration>* least, absl::Duration age) {
-    *least = least->has_value() ? std::min(**least, age) : age;
-  };
-  for (const auto& [id, host] : job.hosts) {
-    if (!host.part.in_round || !job.Claims(host)) continue;
-    const absl::Duration since = now - host.last_status_at;
-    const v1::AgentStatus& status = host.status;
-    if (status.has_quiet_ms()) take(&quiet, absl::Milliseconds(status.quiet_ms()) + since);
-    if (status.has_progress_file_ms()) take(&file, absl::Milliseconds(status.progress_file_ms()) + since);
-  }
-  progress.set_watched(quiet.has_value());
-  if (quiet) progress.set_quiet_ms(WireMilliseconds(*quiet));
-  if (file) progress.set_progress_file_ms(WireMilliseconds(*file));
+  const Signs signs = SignsOf(now, job);
+  progress.set_watched(signs.quiet || job.options.hang_timeout != absl::InfiniteDuration());
+  if (signs.quiet) progress.set_quiet_ms(WireMilliseconds(*signs.quiet));
+  if (signs.file) progress.set_progress_file_ms(WireMilliseconds(*signs.file));
   const ShownByRank steps = NewestSteps(now, job);
   progress.set_ranks(static_cast<int32_t>(steps.size()));
   progress.set_median_step(MedianOf(steps));
@@ -85,8 +132,9 @@ v1::Progress ProgressOf(BootTime now, const Job& job) {
     progress.set_slowest_rank(slowest->first);
     progress.set_slowest_step(slowest->second);
   }
-  progress.set_by_touches(StepRates(now, job).empty() && !TouchRates(now, job).empty());
-  progress.set_rate(RateNow(now, job).value_or(0));
+  const Pace pace = job.state == State::kRunning ? PaceNow(now, job) : Pace();
+  progress.set_by_touches(pace.by_touches);
+  progress.set_rate(pace.rate);
   progress.set_hour_rate(job.steps.average());
   progress.set_hour_ms(WireMilliseconds(job.steps.span()));
   return progress;

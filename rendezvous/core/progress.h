@@ -3,10 +3,10 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
 
 #include "base/core/time.h"
 #include "muster/v1/control.pb.h"
+#include "rendezvous/core/time_ledger.h"
 
 namespace muster::rendezvous {
 
@@ -23,8 +23,15 @@ ShownByRank NewestSteps(BootTime now, const Job& job);
 // If the number of ranks is even, the greater one; 0: there is none.
 int64_t MedianOf(const ShownByRank& shown);
 
-// The median rank's rate, of touches if no line shows a step: 0 while no round runs; nullopt: not known.
-std::optional<int64_t> RateNow(BootTime now, const Job& job);
+// The median rank's rate.
+struct Pace {
+  int64_t rate = 0;         // 0: not known
+  bool by_touches = false;  // since no line shows a step
+};
+Pace PaceNow(BootTime now, const Job& job);
+
+// What the time of now counts as.
+TimeLedger::Moment MomentOf(BootTime now, const Job& job);
 
 v1::Progress ProgressOf(BootTime now, const Job& job);
 

@@ -243,6 +243,7 @@ v1::JobView Snapshot(BootTime now, const Job& job) {
   }
   AddEnded(now, job.history, &view);
   *view.mutable_progress() = ProgressOf(now, job);
+  *view.mutable_time() = job.time.ToMessage();
   AddOdd(job, &view);
   Shorten(&view);
   return view;

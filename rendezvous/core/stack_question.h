@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/core/time.h"
+#include "muster/v1/control.pb.h"
 #include "muster/v1/rendezvous.pb.h"
 
 namespace muster::rendezvous {
@@ -22,11 +23,13 @@ class StackQuestion {
   // random: for the first number, since a predecessor has asked, too.
   explicit StackQuestion(uint64_t random) : asked_(random >> 32) {}
 
-  // Somebody wants to see the workers of this round. is_answered: all members have answered the open question.
-  // Returns whether they must be asked anew now.
-  bool Want(BootTime now, uint64_t round, bool is_answered);
+  // Somebody wants to see the workers of this round. Returns whether its members must be asked anew now.
+  bool Want(BootTime now, uint64_t round);
   void Learn(const std::string& host_id, const v1::NodeSnapshot& answer);
-  void OnTick(BootTime now);  // forgets what nobody wants any more
+  // What the answers show, once they are complete: it is made once, and they are forgotten.
+  void Keep(BootTime now, v1::Stacks made);
+  const v1::Stacks* kept() const { return made_ ? &*made_ : nullptr; }  // nullptr: they are not complete
+  void OnTick(BootTime now);                                            // forgets what nobody wants any more
 
   bool IsOpen() const { return number_ != 0; }
   bool IsLate(BootTime now) const { return now >= asked_at_ + kStackAnswers; }  // no more answers are awaited
@@ -42,8 +45,9 @@ class StackQuestion {
   uint64_t round_ = 0;
   BootTime asked_at_ = absl::InfinitePast();
   BootTime wanted_at_ = absl::InfinitePast();
-  std::optional<BootTime> complete_at_;
+  BootTime kept_at_ = absl::InfinitePast();
   std::map<std::string, v1::NodeSnapshot> answers_;
+  std::optional<v1::Stacks> made_;
 };
 
 }  // namespace muster::rendezvous

@@ -25,9 +25,9 @@ std::string WhyNot(const Job& job) {
 }
 
 bool IsAnswered(const Job& job) {
-  return job.stacks.IsOpen() && std::all_of(job.hosts.begin(), job.hosts.end(), [&job](const auto& entry) {
-           return !RunsWorkers(entry.second) || job.stacks.AnswerOf(entry.first) != nullptr;
-         });
+  return std::all_of(job.hosts.begin(), job.hosts.end(), [&job](const auto& entry) {
+    return !RunsWorkers(entry.second) || job.stacks.AnswerOf(entry.first) != nullptr;
+  });
 }
 
 v1::Place PlaceOf(const Job& job, const RankGroup& group) {
@@ -46,10 +46,22 @@ v1::Place PlaceOf(const Job& job, const RankGroup& group) {
   return place;
 }
 
+// Many places with deep stacks and long paths: the outer frames go, half of them at a time.
+void Shorten(v1::Stacks* stacks) {
+  for (int most = static_cast<int>(kMostFrames) / 2; stacks->ByteSizeLong() > kMaxStacksBytes; most /= 2) {
+    for (v1::Place& place : *stacks->mutable_places()) {
+      auto* const frames = place.mutable_example()->mutable_main_thread();
+      if (frames->size() > most) frames->DeleteSubrange(most, frames->size() - most);
+    }
+    if (most == 0) return;
+  }
+}
+
+// Suspects only if all have answered: a node that has not is the most likely one.
 void AddPlaces(const Job& job, v1::Stacks* stacks) {
   const std::vector<RankSnapshot> ranks =
       RanksIn(job, [&job](const Host& host) { return job.stacks.AnswerOf(host.status.host_id()); });
-  const Suspects suspects = FindSuspects(ranks);
+  const Suspects suspects = stacks->silent().empty() ? FindSuspects(ranks) : Suspects();
   if (!suspects.ranks.empty()) stacks->set_suspects(Describe(suspects));
   const std::vector<RankGroup> groups = GroupsOfSuspectsFirst(ranks, suspects);
   for (const RankGroup& group : groups) {
@@ -57,6 +69,7 @@ void AddPlaces(const Job& job, v1::Stacks* stacks) {
     *stacks->add_places() = PlaceOf(job, group);
   }
   stacks->set_more_places(static_cast<int32_t>(groups.size()) - stacks->places_size());
+  Shorten(stacks);
 }
 
 void AddSilent(const Job& job, v1::Stacks* stacks) {
@@ -71,7 +84,17 @@ void AddSilent(const Job& job, v1::Stacks* stacks) {
 }  // namespace
 
 bool WantStacks(BootTime now, Job* job) {
-  return WhyNot(*job).empty() && job->stacks.Want(now, job->greatest.number(), IsAnswered(*job));
+  if (!WhyNot(*job).empty()) return false;
+  StackQuestion& question = job->stacks;
+  const bool is_of_this_round = question.IsOpen() && question.round() == job->greatest.number();
+  if (is_of_this_round && question.kept() == nullptr && (IsAnswered(*job) || question.IsLate(now))) {
+    v1::Stacks made;
+    made.set_complete(true);
+    AddSilent(*job, &made);
+    AddPlaces(*job, &made);
+    question.Keep(now, std::move(made));
+  }
+  return question.Want(now, job->greatest.number());
 }
 
 v1::Stacks StacksOf(BootTime now, const Job& job) {
@@ -79,10 +102,8 @@ v1::Stacks StacksOf(BootTime now, const Job& job) {
   stacks.set_why_not(WhyNot(job));
   if (!stacks.why_not().empty() || !job.stacks.IsOpen() || job.stacks.round() != job.greatest.number())
     return stacks;
+  if (const v1::Stacks* const kept = job.stacks.kept()) stacks = *kept;
   stacks.set_asked_ms(WireMilliseconds(now - job.stacks.asked_at()));
-  stacks.set_complete(IsAnswered(job) || job.stacks.IsLate(now));
-  AddPlaces(job, &stacks);
-  AddSilent(job, &stacks);
   return stacks;
 }
 

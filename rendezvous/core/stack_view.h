@@ -12,11 +12,13 @@ struct Job;
 
 inline constexpr size_t kMaxPlacesShown = 256;
 inline constexpr size_t kMaxSilentShown = 64;
+inline constexpr size_t kMaxStacksBytes = 1024 * 1024;
 
-// Somebody wants to see it. Returns whether the members must be asked now.
+// Somebody wants to see it. Returns whether the members must be asked now. What they have answered is compared
+// once.
 bool WantStacks(BootTime now, Job* job);
 
-// What has been answered so far.
+// What they have answered, once that is complete.
 v1::Stacks StacksOf(BootTime now, const Job& job);
 
 }  // namespace muster::rendezvous

@@ -4,10 +4,10 @@
 
 namespace muster::rendezvous {
 
-void StepHistory::Add(BootTime now, std::optional<int64_t> rate) {
+void StepHistory::Add(BootTime now, int64_t rate) {
   due_ = now + kStepSampleEvery;
-  if (!rate || (samples_.empty() && *rate == 0)) return;
-  samples_.push_back(*rate);
+  if (samples_.empty() && rate == 0) return;
+  samples_.push_back(rate);
   if (samples_.size() > kMaxStepSamples) samples_.pop_front();
 }
 

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <optional>
 
 #include "base/core/time.h"
 
@@ -17,9 +16,9 @@ inline constexpr size_t kMaxStepSamples = 60;  // of the last hour
 class StepHistory {
  public:
   bool IsDue(BootTime now) const { return now >= due_; }
-  // rate: of the median rank; 0 while no round runs; nullopt: not known. Nothing counts before the first known
-  // one. Call when it is due.
-  void Add(BootTime now, std::optional<int64_t> rate);
+  // rate: of the median rank; 0: no round runs, or it shows none yet, as after a restart. Nothing counts before
+  // the first step. Call when it is due.
+  void Add(BootTime now, int64_t rate);
 
   int64_t average() const;      // 0: not known
   absl::Duration span() const;  // of which it is the average

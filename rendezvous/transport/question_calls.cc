@@ -69,10 +69,9 @@ grpc::Status QuestionCalls::Reply(const Call& call, grpc::ByteBuffer* bytes) {
 
 absl::StatusOr<grpc::Slice> QuestionCalls::AnswerTo(const v1::Question& question) {
   Kept& kept = question.stacks() ? with_stacks_ : plain_;
-  const BootTime now = EventLoop::Now();
-  if (now < kept.at + kAnswerKept) return kept.answer;
+  if (EventLoop::Now() < kept.at + kAnswerKept) return kept.answer;
   ASSIGN_OR_RETURN(const v1::JobView view, view_(question));
-  kept = {grpc::Slice(view.SerializeAsString()), now};
+  kept = {grpc::Slice(view.SerializeAsString()), EventLoop::Now()};
   return kept.answer;
 }
 

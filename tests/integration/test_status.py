@@ -153,12 +153,16 @@ class Status(ClusterTest):
 
     def test_one_can_wait_until_a_round_runs(self):
         job = self.job = self.cluster(2, program=WAITS, nproc=1)
+        waits = self.waiting_for("running")  # before there is a job
         job.start(0)
         self.when("gathering")
-        waits = self.waiting_for("running")
         job.start(1)
         out, err = waits.communicate(timeout=cluster.LIMIT_S)
         self.assertRegex(out, f"job {job.job_id} runs for", err)
+        self.assertEqual(0, waits.returncode)
+        self.assertRegex(err, "^muster: waiting for a round: ")
+        both = self.status("--wait", "ended", "--watch")
+        self.assertEqual(64, both.returncode, both.stderr)
         wrong = self.status("--wait", "Godot")
         self.assertEqual((64, "muster: --wait Godot: expected running or ended\n"), (wrong.returncode, wrong.stderr))
 

@@ -97,30 +97,29 @@ class Watch(ClusterTest):
 
     def test_without_colour_nothing_is_lost(self):
         self.start()
-        os.environ["NO_COLOR"] = "1"
-        self.addCleanup(os.environ.pop, "NO_COLOR")
         words = shlex.join([str(cluster.BINARY), "status", "--watch", "--rdzv-id", self.job.job_id])
-        screen = Screen(self, f"NO_COLOR=1 {words}")
-        screen.await_text("well: job")
-        self.assertNotRegex(screen.seen("-e"), "\x1b\\[[0-9;]*3[0-7]m")
+        for prefix, has_colour in (("", True), ("NO_COLOR=1 ", False)):
+            screen = Screen(self, prefix + words)
+            screen.await_text("r runs: 2")
+            self.assertEqual(has_colour, "\x1b[32m" in screen.seen("-e"), prefix)
 
-    def test_off_a_terminal_it_is_text_without_sequences(self):
-        job = self.start()
+    def test_off_a_terminal_it_is_text_until_the_job_ends(self):
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        stop = folder / "stop"
+        self.job = job = self.cluster(2, nproc=1, program=["sh", "-c", f"until [ -e {stop} ]; do sleep 0.1; done"])
+        job.start_all()
         wait_until("a round", lambda: job.nodes[0].said("starting 2 workers"))
-        watch = subprocess.Popen([str(cluster.BINARY), "status", "--watch", "--rdzv-id", job.job_id],
-                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                 env=cluster.plain_environment())
-        self.addCleanup(watch.stdout.close)
-        self.addCleanup(watch.stderr.close)
+        out = folder / "out"
+        with out.open("w") as stream:
+            watch = subprocess.Popen([str(cluster.BINARY), "status", "--watch", "--rdzv-id", job.job_id],
+                                     stdin=subprocess.DEVNULL, stdout=stream, env=cluster.plain_environment())
         self.addCleanup(watch.wait)
         self.addCleanup(watch.kill)
-        looks = 0
-        for line in watch.stdout:
-            self.assertNotIn("\x1b", line)
-            looks += f"job {job.job_id} " in line
-            if looks == 2:
-                break
-        self.assertEqual(2, looks)
+        wait_until("two looks", lambda: out.read_text().count(f"well: job {job.job_id} runs") >= 2)
+        stop.touch()
+        self.assertEqual(0, watch.wait(cluster.LIMIT_S))
+        self.assertRegex(out.read_text(), r"\nwell: the job has ended with exit code 0: every worker exited 0\n$")
+        self.assertNotIn("\x1b", out.read_text())
 
 
 if __name__ == "__main__":

@@ -74,7 +74,8 @@ struct EndHungWorker {
 // Takes a stacks of this node's workers (base/stacks). Answer: OnSnapshot.
 struct TakeSnapshot {
   int first_rank = 0;  // global rank of worker 0
-  // Those that use NCCL write their flight recorders, too, and answer with a line of output.
+  // Workers may be signalled: those that use NCCL write their flight recorders and answer with a line of output,
+  // and those of --preload write stacks that py-spy does not show.
   bool with_recorders = true;
 };
 // Writes the whole of a snapshot into the attempt's folder, if there is one.

@@ -24,6 +24,8 @@ void HangWatch::BeginRound(BootTime now, const v1::Round& round, int workers) {
   due_.reset();
   signs_since_asked_ = signs_in_snapshot_ = false;
   stragglers_.clear();
+  snapshot_.Clear();
+  stacks_.Clear();
   if (timeout_ms_ != 0) clock_.BeginRound(now, workers);
 }
 
@@ -75,6 +77,7 @@ void HangWatch::AskedBySignal(Effects* out) {
 void HangWatch::Take(bool with_recorders, Effects* out) {
   if (std::exchange(is_taken_, true)) return;
   with_recorders_ = with_recorders;
+  taken_of_ = round_;
   out->push_back(TakeSnapshot{first_rank_, with_recorders});
 }
 
@@ -111,25 +114,34 @@ void HangWatch::EndHung(const v1::Hang& hang, Effects* out) {
 
 bool HangWatch::OnSnapshot(std::vector<RankSnapshot> ranks, Effects* out) {
   is_taken_ = false;
+  if (!Same(taken_of_, round_)) {  // the ranks of a round that has ended meanwhile
+    TakeAgainIfAsked(out);
+    return false;
+  }
   for (RankSnapshot& rank : ranks) {
     rank.idle = clock_.Of(rank.rank - first_rank_);
     rank.silent_so_far = clock_.IsSilentSoFar(rank.rank - first_rank_);
   }
-  const bool is_for_people = people_ask_ != stacks_.number();
-  if (is_for_people) stacks_ = ToMessage(people_ask_, first_rank_, ranks);
-  if (!with_recorders_) {  // a question that needs them may have come meanwhile
-    if (by_signal_ || asked_ != snapshot_.number()) Take(true, out);
-    return is_for_people;
-  }
+  const bool is_news = asked_ != snapshot_.number() || people_ask_ != stacks_.number();
+  if (people_ask_ != 0) stacks_ = ToMessage(people_ask_, first_rank_, ranks);
+  // A hang is answered by what is there, since the coordinator does not wait for long; the flight recorders
+  // follow.
+  const bool lacks_recorders = !with_recorders_ && (by_signal_ || asked_ != snapshot_.number());
+  if (asked_ != 0) snapshot_ = ToMessage(asked_, first_rank_, ranks);
+  if (lacks_recorders) Take(true, out);
+  if (!with_recorders_ || lacks_recorders) return is_news;
   if (std::exchange(by_signal_, false)) {
     Say(Severity::kInfo, "stacks of this node's workers:", out, {.event = events::kStacks});
     for (const std::string& line : SnapshotLines(ranks))
       Say(Severity::kInfo, line, out, {.event = events::kStacks});
   }
   out->push_back(KeepSnapshot{SnapshotText(ranks)});
-  if (asked_ == 0) return is_for_people;
-  snapshot_ = ToMessage(asked_, first_rank_, ranks);
-  return true;
+  return is_news;
+}
+
+void HangWatch::TakeAgainIfAsked(Effects* out) {
+  if (by_signal_ || asked_ != snapshot_.number()) return Take(true, out);
+  if (people_ask_ != stacks_.number()) Take(false, out);
 }
 
 void HangWatch::Describe(v1::HostStatus* status) const {

@@ -50,6 +50,7 @@ class HangWatch {
 
   void Take(bool with_recorders, Effects* out);
   void TakeForPeople(uint64_t number, Effects* out);
+  void TakeAgainIfAsked(Effects* out);
   void EndHung(const v1::Hang& hang, Effects* out);
 
   const int64_t timeout_ms_;
@@ -59,6 +60,7 @@ class HangWatch {
   std::set<int> stragglers_;          // local ranks of which it was said in this round
   bool is_taken_ = false;             // an answer to TakeSnapshot is awaited
   bool with_recorders_ = false;       // as in that TakeSnapshot
+  v1::RoundId taken_of_;              // whose workers it is about
   bool by_signal_ = false;            // it is for the log of this node
   uint64_t asked_ = 0;                // the coordinator's number; 0: it asks nothing
   bool signs_since_asked_ = false;    // after the snapshot: then nothing hangs any more

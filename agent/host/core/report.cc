@@ -16,6 +16,7 @@
 #include "base/wire/failure.h"
 #include "base/wire/ids.h"
 #include "base/wire/sidecar.h"
+#include "base/wire/time_spent.h"
 
 namespace muster::host {
 namespace {
@@ -284,6 +285,8 @@ std::string ReportJson(const JobEnd& end, JsonLayout layout) {
   json["ended"] = absl::ToDoubleSeconds(end.ended - absl::UnixEpoch());
   json["round"] = IsSet(end.last.id()) ? RoundObject(end.last) : Json();
   json["restarts"] = RestartsObject(end.restarts);
+  const bool has_time = end.verdict && end.verdict->has_time();
+  json["time"] = has_time ? TimeObject(end.verdict->time()) : Json();
   const bool failed = HasFailedWorker(end);
   json["root_cause"] = failed ? FailureObject(end.verdict->root_cause()) : Json();
   Json others = Json::array();

@@ -145,11 +145,10 @@ std::vector<int64_t> StepRates::ByLines() const {
 }
 
 std::vector<int64_t> StepRates::Newest() const {
-  const auto newest = [](const Worker& worker, StepSource source) {
-    return worker[static_cast<size_t>(source)].newest();
-  };
-  return ByRank([newest](const Worker& worker) {
-    return std::max(newest(worker, StepSource::kOut), newest(worker, StepSource::kErr));
+  return ByRank([](const Worker& worker) {
+    const StepRate& out = worker[static_cast<size_t>(StepSource::kOut)];
+    const StepRate& err = worker[static_cast<size_t>(StepSource::kErr)];
+    return (out.changed_at() >= err.changed_at() ? out : err).newest();
   });
 }
 

@@ -39,6 +39,7 @@ class StepRate {
   // Steps in 1000 s; 0: not known. At least 1 if it is.
   int64_t In1000Seconds(BootTime now) const;
   int64_t newest() const { return number_.value_or(0); }  // 0: none so far
+  BootTime changed_at() const { return sightings_.empty() ? absl::InfinitePast() : sightings_.back().at; }
 
  private:
   struct Sighting {
@@ -64,7 +65,8 @@ class StepRates {
   // Touches are seen once a second at most, so the two cannot be compared. Of two streams the faster one counts.
   std::vector<int64_t> ByLines() const;
   std::vector<int64_t> ByTouches() const;
-  // The newest step in the lines of each of them; 0: none. Of two streams the greater one counts.
+  // The newest step in the lines of each of them; 0: none. Of two streams the one counts that changed last: a bar
+  // that is full may stay in the other one.
   std::vector<int64_t> Newest() const;
 
  private:

@@ -140,6 +140,21 @@ TEST_F(DoorTest, WhoWaitsForTheEndIsToldHowTheJobEnds) {
   EXPECT_EQ(Ask(question).end().exit_code(), 7) << "and one who comes later";
 }
 
+TEST_F(DoorTest, ThoseWhoWaitForTheEndKeepNobodyOut) {
+  Open({.look = [](const v1::Question&) { return View("x"); },
+        .ask = [](const v1::Question&, const Door::Done&) {}});
+  v1::Question question;
+  question.set_until_end(true);
+  std::vector<OwnedFd> waiting;
+  for (size_t i = 0; i < kMaxWaiting; ++i) {
+    waiting.push_back(Knock());
+    ASSERT_TRUE(SendFrame(waiting.back().get(), question).ok());
+    thread_->Call([] {});
+  }
+  EXPECT_EQ(Ask().view().run_id(), "x");
+  EXPECT_EQ(Ask(question).why_not(), "too many wait for the end of this job here");
+}
+
 TEST_F(DoorTest, ANodeThatLeavesDoesNotKnowHowTheJobEnds) {
   Open({.look = [](const v1::Question&) { return View("x"); },
         .ask = [](const v1::Question&, const Door::Done&) {}});

@@ -36,7 +36,10 @@ Exclusion: 1 string, 2 int64
 Failure: 1 RoundId, 2 int32, 3 int32, 4 int32, 5 string, 6 int64, 7 int32, 8 int32, 9 bool, 10 bool, 11 int64,
     12 bool, 13 string, 14 string, 15 string, 16 int64, 17 string, 18 string, 19 Failure list, 20 int32,
     21 fixed64, 22 bool, 23 bool, 24 bool, 25 bool
-Verdict: 1 int32, 2 string, 3 string, 4 Failure, 5 Failure list, 6 int32, 7 fixed64, 8 bool, 9 string
+Verdict: 1 int32, 2 string, 3 string, 4 Failure, 5 Failure list, 6 int32, 7 fixed64, 8 bool, 9 string,
+    10 TimeSpent
+TimeSpent: 1 int64, 2 int64, 3 int64, 4 int64, 5 int64, 6 int64, 7 int64, 8 int64, 9 int64, 10 uint64,
+    11 int64, 12 int64
 Whereabouts: 1 string, 2 string, 3 string, 4 string
 Holder: 1 string, 2 string
 HostProof: 1 bytes, 2 bytes

@@ -20,8 +20,11 @@ void AddRange(int first, int last, v1::Place* place) {
   place->mutable_ranks()->rbegin()->set_last(last);
 }
 
-v1::Stacks TwoPlaces() {
-  v1::Stacks stacks;
+v1::JobView TwoPlaces() {
+  v1::JobView view;
+  view.set_run_id("4711");
+  view.mutable_round()->set_number(3);
+  v1::Stacks& stacks = *view.mutable_stacks();
   stacks.set_complete(true);
   stacks.set_suspects("suspect: rank 3: it stands elsewhere than the other 7");
   v1::Place* const odd = stacks.add_places();
@@ -38,48 +41,66 @@ v1::Stacks TwoPlaces() {
   AddRange(4, 7, others);
   others->set_where("it waits, in do_wait of the kernel (py-spy is not installed)");
   others->set_host("gpu-0");
-  return stacks;
+  return view;
 }
 
 TEST(StacksText, TheOddOneComesFirstWithItsStack) {
-  EXPECT_EQ(StacksText("4711", TwoPlaces()),
+  EXPECT_EQ(StacksText(TwoPlaces()),
             "suspect: rank 3: it stands elsewhere than the other 7\n"
             "rank 3 (pid 812 on gpu-1): at data.py:41 (load)\n"
             "    load (/job/data.py:41)\n"
             "7 ranks (0-2,4-7): each waits, in do_wait of the kernel (py-spy is not installed)\n");
-  EXPECT_EQ(CodeOf(TwoPlaces()), 0);
+  EXPECT_EQ(CodeOfStacks(TwoPlaces()), 0);
 }
 
 TEST(StacksText, AnExampleOfManyRanksIsNamed) {
-  v1::Stacks stacks = TwoPlaces();
+  v1::JobView view = TwoPlaces();
+  v1::Stacks& stacks = *view.mutable_stacks();
   *stacks.mutable_places(1)->mutable_example() = stacks.places(0).example();
-  EXPECT_THAT(StacksText("4711", stacks),
-              HasSubstr("\n    rank 0 (pid 812 on gpu-0):\n    load (/job/data.py:41)\n"));
+  EXPECT_THAT(StacksText(view), HasSubstr("\n    rank 0 (pid 812 on gpu-0):\n    load (/job/data.py:41)\n"));
 }
 
 TEST(StacksText, WhoDidNotAnswerIsNamed) {
-  v1::Stacks stacks = TwoPlaces();
-  stacks.add_silent("node 4 (gpu-4)");
-  stacks.set_more_silent(2);
-  EXPECT_THAT(StacksText("4711", stacks), HasSubstr("no answer: node 4 (gpu-4) and 2 more\n"));
-  EXPECT_EQ(CodeOf(stacks), kExitAttention);
+  v1::JobView view = TwoPlaces();
+  view.mutable_stacks()->add_silent("node 4 (gpu-4)");
+  view.mutable_stacks()->set_more_silent(2);
+  EXPECT_THAT(StacksText(view), StartsWith("no answer: node 4 (gpu-4) and 2 more\n"));
+  EXPECT_EQ(CodeOfStacks(view), kExitAttention);
 }
 
 TEST(StacksText, WhyNobodyIsAskedIsSaid) {
-  v1::Stacks stacks;
-  stacks.set_why_not("no round runs");
-  EXPECT_EQ(StacksText("4711", stacks), "job 4711: no round runs\n");
-  EXPECT_EQ(CodeOf(stacks), kExitAttention);
+  v1::JobView view = TwoPlaces();
+  view.mutable_stacks()->Clear();
+  EXPECT_THAT(StacksText(view), HasSubstr("have not answered in time"));
+  view.mutable_stacks()->set_why_not("no round runs");
+  EXPECT_EQ(StacksText(view), "job 4711: no round runs\n");
+  EXPECT_EQ(CodeOfStacks(view), kExitAttention);
+}
+
+TEST(StacksText, InAJobThatGoesOnADifferenceMayBeChance) {
+  v1::JobView view = TwoPlaces();
+  view.mutable_progress()->set_quiet_ms(2'000);
+  EXPECT_THAT(StacksText(view),
+              HasSubstr("\nthe job shows signs of life, the last one 2s ago: ranks may differ by chance"));
+  view.mutable_progress()->set_quiet_ms(600'000);
+  EXPECT_THAT(StacksText(view), Not(HasSubstr("by chance")));
 }
 
 TEST(StacksText, RanksOfAJobsWorkersMayHoldAnything) {
-  v1::Stacks stacks = TwoPlaces();
-  stacks.mutable_places(0)->set_where("at \x1b[2J\n.py:1");
-  EXPECT_THAT(StacksText("4711", stacks), Not(HasSubstr("\x1b")));
+  v1::JobView view = TwoPlaces();
+  v1::Stacks& stacks = *view.mutable_stacks();
+  const std::string evil = "\x1b[2J\n.py";
+  stacks.mutable_places(0)->set_where(evil);
+  stacks.mutable_places(0)->set_host(evil);
+  stacks.mutable_places(0)->mutable_example()->mutable_main_thread(0)->set_file(evil);
+  stacks.set_suspects(evil);
+  stacks.add_silent(evil);
+  view.set_run_id(evil);
+  EXPECT_THAT(StacksText(view), Not(HasSubstr("\x1b")));
 }
 
 TEST(StacksJsonTest, HasAllThatPeopleAreShown) {
-  const auto json = nlohmann::json::parse(StacksJson("4711", 3, TwoPlaces()));
+  const auto json = nlohmann::json::parse(StacksJson(TwoPlaces()));
   EXPECT_EQ(json["run_id"], "4711");
   EXPECT_EQ(json["round"], 3);
   EXPECT_EQ(json["complete"], true);
@@ -99,7 +120,7 @@ TEST(RankRanges, AreRanksAndRangesOfThem) {
 TEST(RankRanges, OnlyPlacesWithSuchARankStay) {
   for (const auto& [ranks, left] : std::map<std::vector<RankPair>, int>{
            {{}, 2}, {{{3, 3}}, 1}, {{{2, 3}}, 2}, {{{8, 9}}, 0}, {{{5, 5}, {9, 9}}, 1}}) {
-    v1::Stacks stacks = TwoPlaces();
+    v1::Stacks stacks = TwoPlaces().stacks();
     KeepPlacesOf(ranks, &stacks);
     EXPECT_EQ(stacks.places_size(), left);
   }

@@ -34,6 +34,7 @@ v1::JobView Running() {
   view.set_min_nodes(2);
   view.set_max_nodes(2);
   view.set_coordinator("gpu-1");
+  view.mutable_progress();
   view.mutable_round()->set_number(3);
   view.mutable_round()->set_node_count(2);
   view.mutable_round()->set_world_size(16);

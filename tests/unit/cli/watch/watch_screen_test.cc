@@ -21,6 +21,7 @@ v1::JobView Job(int nodes) {
   view.set_run_id("4711");
   view.set_state(v1::JobView::STATE_RUNNING);
   view.mutable_round()->set_number(3);
+  view.mutable_progress();
   view.mutable_round()->set_node_count(nodes);
   view.mutable_round()->set_world_size(8 * nodes);
   view.mutable_round()->set_age_ms(60'000);

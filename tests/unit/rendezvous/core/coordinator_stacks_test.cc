@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
+#include "base/stacks/warm_up.h"
 #include "rendezvous/core/stack_view.h"
 #include "tests/unit/rendezvous/core/coordinator_cluster.h"
 
@@ -24,6 +26,11 @@ class StacksTest : public ::testing::Test {
   }
 
   v1::Stacks Look() { return StacksOf(c_.now(), c_.core().job()); }
+  // As somebody who asks again.
+  v1::Stacks LookAgain() {
+    c_.WantStacks();
+    return Look();
+  }
   // All stand in train.py, but this one.
   void Answer(const std::string& name, int differs = -1) {
     v1::NodeSnapshot answer;
@@ -56,10 +63,10 @@ TEST_F(StacksTest, AllMembersAreAskedAtOnceAndTheOddOneComesFirst) {
   c_.WantStacks();
   for (const char* name : {"a", "b"}) EXPECT_NE(c_.Told(name).stacks(), 0u) << name;
   Answer("a");
-  EXPECT_FALSE(Look().complete());
-  EXPECT_THAT(Look().silent(), ElementsAre("node 1 (b)"));
+  EXPECT_FALSE(LookAgain().complete());
+  EXPECT_THAT(Look().places(), IsEmpty()) << "nobody is accused before all have answered";
   Answer("b", 1);
-  const v1::Stacks stacks = Look();
+  const v1::Stacks stacks = LookAgain();
   EXPECT_TRUE(stacks.complete());
   EXPECT_THAT(stacks.silent(), IsEmpty());
   EXPECT_THAT(stacks.suspects(), HasSubstr("rank 3"));
@@ -78,7 +85,7 @@ TEST_F(StacksTest, AllMembersAreAskedAtOnceAndTheOddOneComesFirst) {
 // Its stacks are long, so they travel once.
 TEST_F(StacksTest, WhoHasAnsweredIsAskedNoMore) {
   c_.WantStacks();
-  Answer("a");
+  Answer("a", 0);
   EXPECT_EQ(c_.Told("a").stacks(), 0u);
   EXPECT_NE(c_.Told("b").stacks(), 0u);
 }
@@ -91,8 +98,7 @@ TEST_F(StacksTest, OneQuestionServesAllWhoComeMeanwhile) {
   EXPECT_EQ(c_.Told("b").stacks(), number);
   Answer("a");
   Answer("b");
-  c_.WantStacks();
-  EXPECT_TRUE(Look().complete());
+  EXPECT_TRUE(LookAgain().complete());
   c_.Pass(kStacksServe, {"a", "b"});
   c_.WantStacks();
   EXPECT_GT(c_.Told("b").stacks(), number) << "they are old";
@@ -103,10 +109,13 @@ TEST_F(StacksTest, ANodeThatDoesNotAnswerIsNotWaitedForForever) {
   c_.WantStacks();
   Answer("a");
   c_.Pass(kStackAnswers, {"a", "b"});
-  const v1::Stacks stacks = Look();
+  const v1::Stacks stacks = LookAgain();
   EXPECT_TRUE(stacks.complete());
   EXPECT_THAT(stacks.silent(), ElementsAre("node 1 (b)"));
   EXPECT_EQ(stacks.places_size(), 1);
+  EXPECT_EQ(stacks.suspects(), "") << "the node that is silent is the most likely reason";
+  c_.Say("b");
+  EXPECT_EQ(c_.Told("b").stacks(), 0u) << "it is not waited for any more";
 }
 
 TEST_F(StacksTest, WhatNobodyWantsAnyMoreIsForgotten) {
@@ -146,6 +155,54 @@ TEST_F(StacksTest, ANewRoundIsAskedAnew) {
   EXPECT_FALSE(Look().complete());
   c_.WantStacks();
   EXPECT_GT(c_.Told("b").stacks(), number);
+}
+
+TEST_F(StacksTest, ManyDeepStacksAreShortened) {
+  c_.WantStacks();
+  for (const char* name : {"a", "b"}) {
+    v1::NodeSnapshot answer;
+    answer.set_number(c_.Told(name).stacks());
+    for (int local_rank = 0; local_rank < 2; ++local_rank) {
+      v1::RankSnapshot* const rank = answer.add_ranks();
+      rank->set_local_rank(local_rank);
+      for (int i = 0; i < 32; ++i) {
+        v1::StackFrame* const frame = rank->add_main_thread();
+        frame->set_function(std::string(200, 'f'));
+        frame->set_file(absl::StrCat("/home/", name, local_rank, std::string(200, 'x'), ".py"));
+      }
+    }
+    *c_.At(name).status.mutable_stacks() = answer;
+    c_.Say(name);
+  }
+  const v1::Stacks stacks = LookAgain();
+  EXPECT_EQ(stacks.places_size(), 4);
+  EXPECT_LE(stacks.ByteSizeLong(), kMaxStacksBytes);
+  EXPECT_EQ(stacks.places(0).example().main_thread_size(), 32) << "these fit";
+}
+
+// It is decided by the hang's own question, and nobody else's.
+TEST_F(StacksTest, WhileTheJobHangsNobodyElseIsAsked) {
+  CoordinatorOptions options = Fixed(2);
+  options.hang_timeout = absl::Seconds(20);
+  Cluster c(options);
+  c.Join("a", 0);
+  c.Join("b", 1);
+  for (const char* name : {"a", "b"}) c.Apply(name);
+  c.At("a").status.set_signs(kWarmUpSigns);
+  for (const char* name : {"a", "b"}) {
+    c.At(name).status.set_quiet_ms(0);
+    c.Apply(name);
+  }
+  c.Pass(absl::Minutes(1), {"a", "b"});
+  c.WantStacks();
+  ASSERT_NE(c.Told("a").stacks(), 0u);
+  for (const char* name : {"a", "b"}) {
+    c.At(name).status.set_quiet_ms(21'000);
+    c.Apply(name);
+  }
+  c.Pass(kTick, {});
+  ASSERT_NE(c.Told("a").snapshot(), 0u);
+  EXPECT_THAT(StacksOf(c.now(), c.core().job()).why_not(), HasSubstr("the job hangs"));
 }
 
 }  // namespace

@@ -131,18 +131,42 @@ TEST_F(HangWatchTest, SignsOfLifeCountWhilePeopleAreAnswered) {
   EXPECT_EQ(Status().quiet_ms(), 0);
 }
 
-TEST_F(HangWatchTest, AHangsQuestionThatComesMeanwhileGetsFlightRecorders) {
+// The coordinator does not wait for long, so what people asked for answers it at once.
+TEST_F(HangWatchTest, AHangsQuestionThatComesMeanwhileIsAnsweredAndFlightRecordersFollow) {
   AskForPeople(3);
   EXPECT_TRUE(Of<TakeSnapshot>(AskForPeople(3, 8)).empty()) << "one at a time";
   Effects out;
   EXPECT_TRUE(watch_.OnSnapshot(Ranks(), &out));
-  ASSERT_EQ(Of<TakeSnapshot>(out).size(), 1u);
-  EXPECT_TRUE(Of<TakeSnapshot>(out)[0].with_recorders);
-  EXPECT_TRUE(Status().has_stacks());
-  EXPECT_FALSE(Status().has_snapshot());
-  EXPECT_TRUE(watch_.OnSnapshot(Ranks(), &out));
   EXPECT_EQ(Status().snapshot().number(), 8u);
   EXPECT_FALSE(Status().has_stacks()) << "both would be too long for one status";
+  ASSERT_EQ(Of<TakeSnapshot>(out).size(), 1u);
+  EXPECT_TRUE(Of<TakeSnapshot>(out)[0].with_recorders);
+  out.clear();
+  EXPECT_FALSE(watch_.OnSnapshot(Ranks(), &out));
+  EXPECT_EQ(Of<KeepSnapshot>(out).size(), 1u);
+  EXPECT_TRUE(Of<TakeSnapshot>(out).empty());
+}
+
+TEST_F(HangWatchTest, ASnapshotOfARoundThatHasEndedIsNotTheNextOnes) {
+  for (const bool for_hang : {false, true}) {
+    for_hang ? Ask(8) : AskForPeople(3);
+    watch_.EndRound();
+    round_.mutable_id()->set_number(round_.id().number() + 1);
+    round_.set_first_rank(6);  // so that its local ranks would be below 0
+    watch_.BeginRound(now_, round_, 2);
+    for_hang ? Ask(8) : AskForPeople(3);
+    Effects out;
+    EXPECT_FALSE(watch_.OnSnapshot(Ranks(), &out));
+    EXPECT_FALSE(Status().has_stacks());
+    EXPECT_FALSE(Status().has_snapshot());
+    ASSERT_EQ(Of<TakeSnapshot>(out).size(), 1u) << "those of this round are asked for";
+    EXPECT_EQ(Of<TakeSnapshot>(out)[0].first_rank, 6);
+    std::vector<RankSnapshot> ranks = Ranks();
+    for (RankSnapshot& rank : ranks) rank.rank += 2;
+    EXPECT_TRUE(watch_.OnSnapshot(ranks, &out));
+    for_hang ? Ask(0) : AskForPeople(0);
+    round_.set_first_rank(4);
+  }
 }
 
 TEST_F(HangWatchTest, TheAnswerToAHangServesPeopleToo) {

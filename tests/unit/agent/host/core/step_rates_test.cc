@@ -120,6 +120,9 @@ TEST_F(StepRatesTest, TheNewestStepIsKnownFromTheFirstLineOn) {
   EXPECT_EQ(rates_.Newest(), Rates({0, 0}));
   rates_.OnSeen(kStart, {{0, StepSource::kOut, 40}, {0, StepSource::kErr, 39}, {1, StepSource::kHeartbeat, 7}});
   EXPECT_EQ(rates_.Newest(), Rates({40, 0})) << "touches have no number";
+  rates_.OnSeen(kStart + absl::Seconds(1), {{0, StepSource::kErr, 100'000}});
+  rates_.OnSeen(kStart + absl::Seconds(2), {{0, StepSource::kOut, 41}, {0, StepSource::kErr, 100'000}});
+  EXPECT_EQ(rates_.Newest(), Rates({41, 0})) << "a full bar stays in the other stream";
 }
 
 TEST_F(StepRatesTest, OfTwoStreamsTheFasterOneCounts) {
