@@ -39,12 +39,14 @@ absl::StatusOr<JobHere> ChosenJob(const std::vector<JobHere>& jobs, const Given<
   if (meant.size() == 1) return meant.front();
   if (names.empty()) {
     return absl::UnavailableError(
-        "no job of this user has a node here: ask on one of its nodes (srun --jobid=ID --overlap -N1 -n1 muster "
-        "status; kubectl exec POD -- muster status; docker exec CONTAINER muster status)");
+        "no job of this user has a node here (root sees those of all users): ask on one of its nodes, as with "
+        "srun "
+        "--jobid=ID --overlap -N1 -n1 muster status, kubectl exec POD -- muster status, or docker exec CONTAINER "
+        "muster status");
   }
   const std::string here = absl::StrJoin(names, ", ");
   if (run_id && meant.empty())
-    return absl::UnavailableError(
+    return absl::NotFoundError(
         absl::StrCat("--rdzv-id ", OneLine(run_id->value), ": no such job is here, but: ", here));
   if (run_id)
     return absl::AlreadyExistsError(

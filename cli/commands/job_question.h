@@ -23,7 +23,7 @@ inline constexpr absl::Duration kPatience = absl::Seconds(30);
 bool MayPass(const absl::Status& why);
 
 // Asks the job that the options of this line name. Errors say why it cannot be told; AlreadyExists: several jobs
-// are here.
+// are here; NotFound: only others than the one that is meant.
 absl::StatusOr<v1::JobView> AskJob(const CommandLine& line, const v1::Question& question);
 
 // The same with stacks: asks until they are complete, or for 12 s.

@@ -48,8 +48,8 @@ int WaitUntilItRuns(const CommandLine& line) {
   while (true) {
     const absl::StatusOr<v1::JobView> view = AskJob(line, v1::Question());
     const BootTime now = EventLoop::Now();
-    if (!view.ok() && (!MayPass(view.status()) || now >= answered_at + kPatience))
-      return CannotTell(view.status());
+    const bool may_come = MayPass(view.status()) || absl::IsNotFound(view.status());
+    if (!view.ok() && (!may_come || now >= answered_at + kPatience)) return CannotTell(view.status());
     if (view.ok()) {
       answered_at = now;
       if (view->state() == v1::JobView::STATE_ENDING) return Show(*view, line);
@@ -164,7 +164,8 @@ int StatusCommand(const Invocation& invocation) {
   if (!line.ok()) return Complain(line.status());
   if (line->help) return Print(StatusHelp());
   if (!line->script.empty())
-    return Complain(absl::InvalidArgumentError(absl::StrCat(line->script, ": muster status takes no arguments")));
+    return Complain(absl::InvalidArgumentError(
+        absl::StrCat(line->script, ": muster status takes no arguments; --rdzv-id chooses a job")));
   if (line->given.contains(kWait) + line->given.contains(kWatch) + line->given.contains(kFrom) > 1)
     return Complain(absl::InvalidArgumentError("--watch, --wait and --from exclude each other"));
   if (const auto wait = line->given.find(kWait); wait != line->given.end()) return Wait(wait->second, *line);

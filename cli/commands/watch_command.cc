@@ -113,7 +113,7 @@ void Watch::TakeAnswers() {
     screen_.Show(**answer);
     has_view_ = true;
     answered_at_ = EventLoop::Now();
-  } else if (!has_view_ && !MayPass(answer->status())) {  // the command line is wrong
+  } else if (!has_view_ && (!MayPass(answer->status()) || EventLoop::Now() >= answered_at_ + kPatience)) {
     failed_ = answer->status();
     loop_.Stop();
   } else {
@@ -175,7 +175,7 @@ int WatchAsText(const WatchAsks& asks, const std::function<std::string(const v1:
       answered_at = now;
       if (const int code = Print(show(*view)); code != 0) return code;
       if (!end && asks.end) end = CallAside(asks.end);
-    } else if (!MayPass(view.status()) || now >= answered_at + kPatience) {
+    } else if (now >= answered_at + kPatience) {
       return CannotTell(view.status());
     }
     if (!end) {

@@ -67,7 +67,7 @@ Json ExampleObject(const v1::Place& place) {
     frames.push_back({{"function", frame.function()}, {"file", frame.file()}, {"line", frame.line()}});
   Json object;
   object["rank"] = place.ranks(0).first();
-  object["host"] = place.host();
+  object["node"] = place.host();
   object["pid"] = rank.pid();
   object["program"] = rank.program();
   object["ended"] = rank.ended();

@@ -70,7 +70,7 @@ Json ProgressObject(const View& view, absl::Time now) {
   object["ranks"] = progress.ranks();
   object["median_step"] = known(progress.median_step());
   object["slowest_step"] = known(progress.slowest_step());
-  object["slowest_rank"] = progress.ranks() > 0 ? Json(progress.slowest_rank()) : Json();
+  object["slowest_rank"] = progress.slowest_step() > 0 ? Json(progress.slowest_rank()) : Json();
   object["counts"] = progress.by_touches() ? "heartbeats" : "steps";
   object["per_minute"] = pace(progress.rate());
   object["per_minute_before"] = pace(progress.hour_rate());

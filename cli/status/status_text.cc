@@ -74,8 +74,7 @@ std::string Pace(int64_t rate) {
 }
 
 std::string Steps(const v1::Progress& progress) {
-  if (progress.ranks() == 0) return "";
-  const bool differ = progress.slowest_step() != progress.median_step();
+  const bool differ = progress.slowest_step() > 0 && progress.slowest_step() < progress.median_step();
   return absl::StrCat(
       "step ", Thousands(progress.median_step()),
       differ ? absl::StrCat(" (rank ", progress.slowest_rank(), ": ", Thousands(progress.slowest_step()), ")")
@@ -83,13 +82,12 @@ std::string Steps(const v1::Progress& progress) {
 }
 
 std::string PaceNow(const v1::Progress& progress) {
-  if (progress.rate() == 0) return "";
-  const std::string before =
-      progress.hour_rate() == 0
-          ? ""
-          : absl::StrCat(" (", Pace(progress.hour_rate()), " in the last ", Age(progress.hour_ms()), ")");
-  return absl::StrCat(Pace(progress.rate()), progress.by_touches() ? " heartbeats" : " steps", " a minute",
-                      before);
+  const char* const what = progress.by_touches() ? " heartbeats" : " steps";
+  const std::string now = progress.rate() == 0 ? "" : absl::StrCat(Pace(progress.rate()), what, " a minute");
+  if (progress.hour_rate() == 0) return now;
+  const std::string span = absl::StrCat("on average in the last ", Age(progress.hour_ms()));
+  return now.empty() ? absl::StrCat(Pace(progress.hour_rate()), what, " a minute ", span)
+                     : absl::StrCat(now, " (", Pace(progress.hour_rate()), " ", span, ")");
 }
 
 std::string WhatItDoes(const View& view) {
@@ -161,12 +159,14 @@ std::string Headline(const View& view) {
 std::string ProgressLine(const View& view) {
   const v1::Progress& progress = view.progress();
   std::vector<std::string> words;
-  for (std::string& word : std::vector<std::string>{Steps(progress), PaceNow(progress)}) {
-    if (!word.empty()) words.push_back(std::move(word));
-  }
-  if (words.empty() && progress.watched()) words.emplace_back("no worker shows steps yet");
+  if (progress.ranks() > 0) words.push_back(Steps(progress));
   if (progress.has_quiet_ms())
     words.push_back(absl::StrCat("last sign of life ", Age(progress.quiet_ms()), " ago"));
+  if (std::string pace = PaceNow(progress); !pace.empty()) {
+    words.push_back(std::move(pace));
+  } else if (progress.watched() && progress.ranks() == 0) {
+    words.emplace_back("no worker shows steps yet");
+  }
   if (progress.has_progress_file_ms())
     words.push_back(absl::StrCat("progress file touched ", Age(progress.progress_file_ms()), " ago"));
   return words.empty() ? "not watched: --hang-timeout auto looks for steps and signs of life"
@@ -199,12 +199,12 @@ size_t WidestName(const View& view) {
 
 std::string NodeLine(const Node& node, size_t widest) {
   std::vector<std::string> words = {PhaseOf(node.phase())};
-  if (node.live_workers() > 0) words.push_back(absl::StrCat(Counted(node.live_workers(), "worker"), " alive"));
-  words.push_back(absl::StrCat("heard ", Age(node.heard_ms()), " ago"));
-  if (node.has_quiet_ms()) words.push_back(absl::StrCat("sign of life ", Age(node.quiet_ms()), " ago"));
-  if (node.step() > 0) words.push_back(absl::StrCat("step ", Thousands(node.step())));
   if (!node.connected()) words.emplace_back("not connected");
   if (!node.trouble().empty()) words.push_back(OneLine(node.trouble()));
+  if (node.step() > 0) words.push_back(absl::StrCat("step ", Thousands(node.step())));
+  if (node.has_quiet_ms()) words.push_back(absl::StrCat("sign of life ", Age(node.quiet_ms()), " ago"));
+  words.push_back(absl::StrCat("heard ", Age(node.heard_ms()), " ago"));
+  if (node.live_workers() > 0) words.push_back(absl::StrCat(Counted(node.live_workers(), "worker"), " alive"));
   const std::string rank = node.has_node_rank() ? absl::StrCat(node.node_rank()) : "-";
   const std::string ranks = node.has_node_rank() ? RanksOf(node) : "";
   return absl::StrFormat("%4s %-*s %-10s %s", rank, static_cast<int>(widest), OneLine(node.hostname()), ranks,
@@ -219,7 +219,10 @@ std::string StatusText(const View& view, bool each_node) {
   for (const Node& node : view.nodes()) names[node.part()].push_back(OneLine(node.hostname()));
   for (const PartTitle& part : kParts) {
     if (const auto found = names.find(part.part); found != names.end())
-      AppendRow(part.title, absl::StrCat(found->second.size(), ": ", NameRanges(found->second)), &out);
+      AppendRow(part.title,
+                absl::StrCat(Counted(static_cast<int64_t>(found->second.size()), "node"), ": ",
+                             NameRanges(found->second)),
+                &out);
   }
   if (!view.missing().empty()) AppendRow("missing", OneLine(absl::StrJoin(view.missing(), ", ")), &out);
   AppendRow("restarts", RestartsLine(view), &out);

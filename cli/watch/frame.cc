@@ -48,14 +48,20 @@ size_t CharactersIn(std::string_view text) {
       text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
 }
 
+// A row that is cut ends with ">", so that nobody takes a part of a number for all of it.
 void AppendRow(const Row& row, size_t columns, bool colour, std::string* out) {
+  size_t all = 0;
+  for (const Span& span : row) all += CharactersIn(span.text);
+  const bool is_cut = all > columns && columns > 0;
+  const size_t room = is_cut ? columns - 1 : columns;
   size_t used = 0;
   for (const Span& span : row) {
-    const std::string_view text = Fitting(span.text, columns - used);
+    const std::string_view text = Fitting(span.text, room - used);
     used += CharactersIn(text);
     const char* const sequence = SequenceOf(span.style, colour);
     absl::StrAppend(out, sequence, AsAbsl(text), *sequence == 0 ? "" : kPlainAgain);
   }
+  if (is_cut) *out += '>';
 }
 
 // "[A", "[5~": what follows an escape, as far as it belongs to one sequence.

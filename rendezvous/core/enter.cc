@@ -39,9 +39,13 @@ std::string WhoCloses(const Job& job) {
 }
 
 // Nobody asks where the time of a short job went.
-void SayTime(const v1::TimeSpent& time, Effects* out) {
-  if (absl::Milliseconds(time.counted_ms()) >= kTimeWorthSaying)
-    Say(Severity::kInfo, absl::StrCat("the time of the job: ", DescribeTime(time)), out);
+void SayTime(const v1::TimeSpent& time, const Job& job, Effects* out) {
+  if (absl::Milliseconds(time.counted_ms()) < kTimeWorthSaying) return;
+  const bool is_first = job.epoch().number() <= 1;
+  Say(Severity::kInfo,
+      absl::StrCat("the time of the job",
+                   is_first ? ": " : " since its coordinator was replaced: ", DescribeTime(time)),
+      out);
 }
 
 }  // namespace
@@ -83,7 +87,7 @@ void Conclude(BootTime now, v1::Verdict verdict, Job* job, Effects* out) {
     verdict.set_closing_host(WhoCloses(*job));
     job->time.OnTick(now, MomentOf(now, *job));
     *verdict.mutable_time() = job->time.ToMessage();
-    SayTime(verdict.time(), out);
+    SayTime(verdict.time(), *job, out);
     verdict.set_digest(DigestOf(verdict));
   }
   job->verdict = std::move(verdict);

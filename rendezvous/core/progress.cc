@@ -98,11 +98,20 @@ Pace PaceNow(BootTime now, const Job& job) {
   return {.rate = touches, .by_touches = touches > 0};
 }
 
+std::optional<absl::Duration> OddSilenceOf(BootTime now, const Job& job) {
+  if (job.state != State::kRunning || job.steps.average() == 0) return std::nullopt;
+  const std::optional<absl::Duration> quiet = SignsOf(now, job).quiet;
+  const absl::Duration step = absl::Seconds(1'000) / job.steps.average();
+  return quiet && *quiet >= std::max(kOddSilence, kOddSteps * step) ? quiet : std::nullopt;
+}
+
 TimeLedger::Moment MomentOf(BootTime now, const Job& job) {
   TimeLedger::Moment moment;
+  // While a new coordinator finds out what runs, that runs.
+  const bool runs = job.state == State::kRunning || (job.state == State::kRecovering && job.greatest.IsKnown());
   if (job.IsOver()) {
     moment.state = TimeLedger::State::kOver;
-  } else if (job.state != State::kRunning) {
+  } else if (!runs) {
     const bool waits = job.gathering.first_round || (job.state == State::kGathering && !AbsentPlaces(job).empty());
     moment.state = waits ? TimeLedger::State::kWaiting : TimeLedger::State::kRestarting;
   } else {
@@ -111,7 +120,7 @@ TimeLedger::Moment MomentOf(BootTime now, const Job& job) {
     moment.round = job.greatest.number();
     moment.is_watched = signs.quiet.has_value();
     moment.has_shown_signs = signs.quiet && *signs.quiet + kClearlyAfter < now - job.greatest.since;
-    moment.is_stalled = signs.quiet && *signs.quiet > job.hang.judge.limit();
+    moment.is_stalled = (signs.quiet && *signs.quiet > job.hang.judge.limit()) || OddSilenceOf(now, job);
     moment.step = MedianStep(now, job);
   }
   return moment;
@@ -128,11 +137,12 @@ v1::Progress ProgressOf(BootTime now, const Job& job) {
   progress.set_median_step(MedianOf(steps));
   const auto slowest = std::min_element(steps.begin(), steps.end(),
                                         [](const auto& a, const auto& b) { return a.second < b.second; });
-  if (slowest != steps.end()) {
+  if (slowest != steps.end() && slowest->second < progress.median_step()) {
     progress.set_slowest_rank(slowest->first);
     progress.set_slowest_step(slowest->second);
   }
-  const Pace pace = job.state == State::kRunning ? PaceNow(now, job) : Pace();
+  const bool goes_on = job.state == State::kRunning && !OddSilenceOf(now, job);
+  const Pace pace = goes_on ? PaceNow(now, job) : Pace();
   progress.set_by_touches(pace.by_touches);
   progress.set_rate(pace.rate);
   progress.set_hour_rate(job.steps.average());

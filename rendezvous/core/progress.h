@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 
 #include "base/core/time.h"
 #include "muster/v1/control.pb.h"
@@ -12,6 +13,9 @@ namespace muster::rendezvous {
 
 struct Job;
 
+// A silence of all workers is odd after so long, and so many steps at the pace of the last hour.
+inline constexpr absl::Duration kOddSilence = absl::Minutes(1);
+inline constexpr int kOddSteps = 20;
 inline constexpr absl::Duration kShownLately = absl::Seconds(5);  // a node that was heard before that says nothing
 
 // What members report of their ranks in lists by local rank: by rank, without those of which it is not known.
@@ -29,6 +33,10 @@ struct Pace {
   bool by_touches = false;  // since no line shows a step
 };
 Pace PaceNow(BootTime now, const Job& job);
+
+// For how long all workers of a running round have been silent, if that is long for a job whose pace is known:
+// nullopt: it is not.
+std::optional<absl::Duration> OddSilenceOf(BootTime now, const Job& job);
 
 // What the time of now counts as.
 TimeLedger::Moment MomentOf(BootTime now, const Job& job);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -190,8 +191,16 @@ std::string OddNode(const Job& job, const v1::NodeView& node) {
   return "";
 }
 
-void AddOdd(const Job& job, v1::JobView* view) {
-  std::vector<std::string> odd;
+std::string OddSilence(BootTime now, const Job& job) {
+  const std::optional<absl::Duration> silence = OddSilenceOf(now, job);
+  if (!silence) return "";
+  return absl::StrCat("no worker has shown a sign of life for ",
+                      absl::FormatDuration(absl::Trunc(*silence, absl::Seconds(1))),
+                      ", which is many steps long: muster stacks shows where they stand");
+}
+
+void AddOdd(BootTime now, const Job& job, v1::JobView* view) {
+  std::vector<std::string> odd = {OddSilence(now, job)};
   const v1::Budgets& left = view->left();
   if (left.max_restarts() > 0 && left.restarts() == 0)
     odd.emplace_back("the next failure of a worker ends the job (--max-restarts)");
@@ -244,7 +253,7 @@ v1::JobView Snapshot(BootTime now, const Job& job) {
   AddEnded(now, job.history, &view);
   *view.mutable_progress() = ProgressOf(now, job);
   *view.mutable_time() = job.time.ToMessage();
-  AddOdd(job, &view);
+  AddOdd(now, job, &view);
   Shorten(&view);
   return view;
 }

@@ -41,8 +41,7 @@ v1::Place PlaceOf(const Job& job, const RankGroup& group) {
   }
   place.set_where(Foreign(group.where));
   FillMessage(*group.ranks.front(), kMostFrames, place.mutable_example());
-  if (const Host* const host = job.HostOf(group.ranks.front()->rank))
-    place.set_host(Foreign(host->status.hostname()));
+  if (const Host* const host = job.HostOf(group.ranks.front()->rank)) place.set_host(Foreign(host->Name()));
   return place;
 }
 

@@ -199,7 +199,7 @@ class Status(ClusterTest):
         done = subprocess.run(["unshare", "--net", str(cluster.BINARY), "status"], capture_output=True, text=True,
                               env=cluster.plain_environment(), timeout=cluster.LIMIT_S)
         self.assertEqual(2, done.returncode)
-        self.assertRegex(done.stderr, "^muster: no job of this user has a node here: .*srun.*kubectl exec.*docker exec")
+        self.assertRegex(done.stderr, "^muster: no job of this user has a node here .*srun.*kubectl exec.*docker exec")
 
     def test_visitors_that_are_silent_or_talk_nonsense_keep_nobody_out(self):
         job = self.start(nodes=1)

@@ -52,7 +52,7 @@ class Watch(ClusterTest):
         job = self.start(options=("--lease", "5m"))
         screen = self.watch()
         screen.await_text(f"well: job {job.job_id} runs for")
-        self.assertRegex(screen.seen(), r"(?m)^r +0 \S+ +rank 0 +running, 1 worker alive")
+        self.assertRegex(screen.seen(), r"(?m)^r +0 \S+ +rank 0 +running, heard")
         cluster.stop(job.nodes[1].agent())
         screen.await_text("ATTENTION")
         screen.await_text("L late: 1")

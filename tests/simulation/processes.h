@@ -142,11 +142,18 @@ struct CoordinatorHome {
   std::optional<rendezvous::CoordinatorDriver> driver;  // of the core, as in the process
   std::map<rendezvous::StreamId, Session*> sessions;
   rendezvous::StreamId next_stream = 1;
+  int ticks = 0;
   Micros releasing_since = -1;        // latecomers get the verdict; only the primary waits for them
   std::function<void()> after_event;  // set by its shell
 
   // Whether a node other than the primary's is connected.
   bool ServesOthers() const;
+  // people_ask: as in Scenario.
+  void Tick(bool people_ask) {
+    constexpr int kAskEvery = 3;  // ticks
+    Feed(&rendezvous::Coordinator::OnTick);
+    if (people_ask && ++ticks % kAskEvery == 0) Feed(&rendezvous::Coordinator::OnStacksWanted);
+  }
   // Passes an event to the core.
   template <typename Event, typename... Payload>
   void Feed(Event event, const Payload&... payload) {

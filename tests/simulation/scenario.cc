@@ -224,6 +224,7 @@ Scenario DrawScenario(uint64_t seed) {
   DrawHangs(Prng(seed ^ 0x4A26), s);
   DrawPreload(Prng(seed ^ 0x92E10AD), s);
   s.job.run_id_may_repeat = Prng(seed ^ 0x4E07).Chance(25);
+  s.people_ask = Prng(seed ^ 0xA5C).Chance(15);
   return s;
 }
 

@@ -254,6 +254,7 @@ struct Scenario {
   ClockErrors clocks;
   NetworkHabits network;
   FaultMix faults;
+  bool people_ask = false;  // again and again, where the workers stand
 
   // No fault of processes and network except by the weights.
   bool quiet_but_for_weights() const {

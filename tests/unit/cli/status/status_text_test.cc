@@ -65,7 +65,7 @@ TEST(StatusText, BeginsWithWhetherTheJobIsWell) {
   EXPECT_EQ(CodeOf(view), 0);
   const std::string text = StatusText(view, false);
   EXPECT_THAT(text, StartsWith("well: job 4711 runs for 3h12m: 16 workers on 2 nodes, round 3\n"));
-  EXPECT_THAT(text, HasSubstr("train      2: gpu-[1-2]\n"));
+  EXPECT_THAT(text, HasSubstr("train      2 nodes: gpu-[1-2]\n"));
   EXPECT_THAT(text, HasSubstr("restarts   2 so far; left: 1 of 3 worker failures, 10 of 10 node losses\n"));
   EXPECT_THAT(text, Not(HasSubstr("heard")));
 }
@@ -90,7 +90,7 @@ TEST(StatusText, SaysHowFarAndHowFastTheJobGetsOn) {
   };
   progress->set_watched(true);
   progress->set_quiet_ms(2'400);
-  EXPECT_EQ(shown(), "no worker shows steps yet, last sign of life 2s ago");
+  EXPECT_EQ(shown(), "last sign of life 2s ago, no worker shows steps yet");
   progress->set_ranks(16);
   progress->set_median_step(1'234'567);
   progress->set_slowest_step(1'234'560);
@@ -101,13 +101,13 @@ TEST(StatusText, SaysHowFarAndHowFastTheJobGetsOn) {
   progress->set_progress_file_ms(61'000);
   EXPECT_EQ(
       shown(),
-      "step 1,234,567 (rank 11: 1,234,560), 82 steps a minute (9.0 in the last 1h), last sign of life 2s ago, "
-      "progress file touched 1m1s ago");
+      "step 1,234,567 (rank 11: 1,234,560), last sign of life 2s ago, 82 steps a minute (9.0 on average in the "
+      "last 1h), progress file touched 1m1s ago");
   progress->set_ranks(0);
   progress->set_by_touches(true);
   progress->set_hour_rate(0);
   progress->clear_progress_file_ms();
-  EXPECT_EQ(shown(), "82 heartbeats a minute, last sign of life 2s ago");
+  EXPECT_EQ(shown(), "last sign of life 2s ago, 82 heartbeats a minute");
 }
 
 TEST(StatusText, HowAJobHasEnded) {
@@ -175,7 +175,7 @@ TEST(StatusText, OfAnEarlierCoordinatorsRoundTheAgeIsNotKnown) {
 
 TEST(StatusText, EachNodeHasALineIfItIsWanted) {
   EXPECT_THAT(StatusText(Running(), true),
-              HasSubstr("   1 gpu-2 ranks 8-15 running, 8 workers alive, heard 1s ago\n"));
+              HasSubstr("   1 gpu-2 ranks 8-15 running, heard 1s ago, 8 workers alive\n"));
 }
 
 TEST(StatusText, IsSafeForATerminal) {

@@ -83,7 +83,7 @@ TEST_F(WatchScreenTest, FewNodesHaveALineEach) {
   EXPECT_THAT(lines[0], StartsWith("ATTENTION: job 4711 runs for 1m: 24 workers on 3 nodes, round 3"));
   EXPECT_THAT(lines[1], StartsWith("progress   "));
   EXPECT_EQ(lines[2], "  ! node 1: no connection for 9s");
-  EXPECT_THAT(lines[3], StartsWith("r    0 gpu-0000 ranks 0-7  running, "));
+  EXPECT_THAT(lines[3], StartsWith("r    0 gpu-0000 ranks 0-7  running, heard 1s ago, 8 workers alive"));
   EXPECT_THAT(lines[4], StartsWith("C    1 gpu-0001 "));
   EXPECT_EQ(lines[21], "C no connection: 1   r runs: 2   ");
 }
@@ -204,8 +204,8 @@ TEST(Keys, AreReadFromTheirSequences) {
 
 TEST(Frames, AreCutAndWithoutColourNothingIsLost) {
   const std::vector<Row> rows = {{{"r", Style::kGood}, {"\xc3\xa4\xc3\xb6\xc3\xbc"}}, {{"two"}}, {{"three"}}};
-  EXPECT_EQ(Frame(rows, {3, 2}, true), "\x1b[H\x1b[32mr\x1b[0m\xc3\xa4\xc3\xb6\x1b[K\r\ntwo\x1b[K\x1b[J");
-  EXPECT_EQ(Frame(rows, {3, 2}, false), "\x1b[Hr\xc3\xa4\xc3\xb6\x1b[K\r\ntwo\x1b[K\x1b[J");
+  EXPECT_EQ(Frame(rows, {3, 2}, true), "\x1b[H\x1b[32mr\x1b[0m\xc3\xa4>\x1b[K\r\ntwo\x1b[K\x1b[J");
+  EXPECT_EQ(Frame(rows, {3, 2}, false), "\x1b[Hr\xc3\xa4>\x1b[K\r\ntwo\x1b[K\x1b[J");
 }
 
 }  // namespace

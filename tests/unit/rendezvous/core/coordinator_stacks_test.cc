@@ -74,7 +74,7 @@ TEST_F(StacksTest, AllMembersAreAskedAtOnceAndTheOddOneComesFirst) {
   const v1::Place& odd = stacks.places(0);
   ASSERT_EQ(odd.ranks_size(), 1);
   EXPECT_EQ(odd.ranks(0).first(), 3);
-  EXPECT_EQ(odd.host(), "b");
+  EXPECT_EQ(odd.host(), "node 1 (b)");
   EXPECT_EQ(odd.example().pid(), 101);
   EXPECT_THAT(odd.where(), HasSubstr("data.py:41"));
   ASSERT_EQ(stacks.places(1).ranks_size(), 1);

@@ -94,6 +94,36 @@ TEST_F(ProgressTest, TouchesCountWhereNoLineShowsAStep) {
   EXPECT_EQ(Look().rate(), 1'000);
 }
 
+TEST_F(ProgressTest, ASilenceOfManyStepsIsOdd) {
+  Shows("a", {120, 118}, {10'000, 10'000});  // a step takes 100 ms
+  c_.Pass(2 * kStepSampleEvery, {"a", "b"});
+  const auto silent_for = [this](absl::Duration quiet) {
+    for (const char* name : {"a", "b"}) StatusOf(name).set_quiet_ms(absl::ToInt64Milliseconds(quiet));
+    c_.Pass(absl::Seconds(1), {"a", "b"});
+    return Snapshot(c_.now(), c_.core().job());
+  };
+  EXPECT_TRUE(silent_for(kOddSilence - absl::Seconds(2)).odd().empty());
+  EXPECT_EQ(Look().rate(), 10'000);
+  const v1::JobView view = silent_for(kOddSilence);
+  ASSERT_EQ(view.odd_size(), 1);
+  EXPECT_EQ(view.odd(0),
+            "no worker has shown a sign of life for 1m, which is many steps long: muster stacks shows where "
+            "they stand");
+  EXPECT_EQ(view.progress().rate(), 0) << "a pace of before is not that of now";
+  EXPECT_TRUE(MomentOf(c_.now(), c_.core().job()).is_stalled);
+}
+
+TEST_F(ProgressTest, ASlowJobMayBeSilentForLonger) {
+  Shows("a", {120, 118}, {10, 10});  // a step takes 100 s
+  c_.Pass(2 * kStepSampleEvery, {"a", "b"});
+  for (const char* name : {"a", "b"}) StatusOf(name).set_quiet_ms(30 * 60'000);
+  c_.Pass(absl::Seconds(1), {"a", "b"});
+  EXPECT_TRUE(Snapshot(c_.now(), c_.core().job()).odd().empty());
+  for (const char* name : {"a", "b"}) StatusOf(name).set_quiet_ms(34 * 60'000);
+  c_.Pass(absl::Seconds(1), {"a", "b"});
+  EXPECT_FALSE(Snapshot(c_.now(), c_.core().job()).odd().empty());
+}
+
 TEST_F(ProgressTest, TimeWithoutARoundLowersTheAverage) {
   Shows("a", {120, 118}, {20'000, 20'000});
   c_.Pass(5 * kStepSampleEvery, {"a", "b"});

@@ -128,5 +128,20 @@ TEST(TimeOfAJob, ARoundStartsUntilItsFirstSignOfLife) {
   EXPECT_NEAR(absl::ToDoubleSeconds(c.core().job().time.Of(Spent::kStarting)), 20, 2);
 }
 
+// The workers do not know that a coordinator was replaced.
+TEST(TimeOfAJob, WhatRunsWhileANewCoordinatorFindsOutIsNoRestart) {
+  Cluster c(Fixed(2));
+  for (const auto& [name, place] : std::map<std::string, int>{{"a", 0}, {"b", 1}}) c.Join(name, place);
+  for (const char* name : {"a", "b"}) c.Apply(name);
+  ASSERT_EQ(c.state(), rendezvous::State::kRunning);
+  Cluster next(Fixed(2), 7);
+  next.At("a") = c.At("a");
+  next.Say("a");
+  next.Pass(absl::Seconds(3), {"a"});
+  ASSERT_EQ(next.state(), rendezvous::State::kRecovering);
+  EXPECT_EQ(next.core().job().time.Of(Spent::kRestarting), absl::ZeroDuration());
+  EXPECT_NEAR(absl::ToDoubleSeconds(next.core().job().time.Of(Spent::kRunning)), 3, 1);
+}
+
 }  // namespace
 }  // namespace muster::rendezvous
