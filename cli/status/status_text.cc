@@ -1,6 +1,7 @@
 #include "cli/status/status_text.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <utility>
 #include <vector>
@@ -70,7 +71,7 @@ std::string Thousands(int64_t number) {
 
 std::string Pace(int64_t rate) {
   const double pace = PerMinute(rate);
-  return pace < 10 ? absl::StrFormat("%.1f", pace) : Thousands(static_cast<int64_t>(pace + 0.5));
+  return pace < 10 ? absl::StrFormat("%.1f", pace) : Thousands(std::lround(pace));
 }
 
 std::string Steps(const v1::Progress& progress) {
@@ -83,7 +84,7 @@ std::string Steps(const v1::Progress& progress) {
 
 std::string PaceNow(const v1::Progress& progress) {
   const char* const what = progress.by_touches() ? " heartbeats" : " steps";
-  const std::string now = progress.rate() == 0 ? "" : absl::StrCat(Pace(progress.rate()), what, " a minute");
+  std::string now = progress.rate() == 0 ? "" : absl::StrCat(Pace(progress.rate()), what, " a minute");
   if (progress.hour_rate() == 0) return now;
   const std::string span = absl::StrCat("on average in the last ", Age(progress.hour_ms()));
   return now.empty() ? absl::StrCat(Pace(progress.hour_rate()), what, " a minute ", span)
