@@ -18,6 +18,7 @@ namespace {
 
 // Why nobody is asked; empty: the members may be.
 std::string WhyNot(const Job& job) {
+  if (job.state == State::kRecovering) return "a new coordinator finds out what runs: ask again";
   if (job.state != State::kRunning) return "no round runs";
   if (job.hang.question != 0 || job.hang.kill_order)
     return "the job hangs, and is being dealt with: the log of the node that decides says where its workers stood";

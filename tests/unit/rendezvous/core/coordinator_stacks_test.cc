@@ -143,6 +143,16 @@ TEST_F(StacksTest, WithoutARoundNobodyIsAsked) {
   EXPECT_EQ(Look().why_not(), "no round runs");
 }
 
+TEST_F(StacksTest, ANewCoordinatorSaysThatItDoesNotKnowYet) {
+  Cluster next(Fixed(2), 7);
+  next.At("a") = c_.At("a");
+  next.Say("a");
+  ASSERT_EQ(next.state(), State::kRecovering);
+  next.WantStacks();
+  EXPECT_EQ(next.Told("a").stacks(), 0u);
+  EXPECT_EQ(StacksOf(next.now(), next.core().job()).why_not(), "a new coordinator finds out what runs: ask again");
+}
+
 // A question changes nothing that is decided.
 TEST_F(StacksTest, ANewRoundIsAskedAnew) {
   c_.WantStacks();
