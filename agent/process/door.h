@@ -48,7 +48,7 @@ class Door {
 
   // To be called now and then: opens the door as soon as the agent before this one has left its name.
   void OnTick();
-  // This node ends in this way: whoever waits for that is told, at once.
+  // This node ends in this way: visitors that wait for its end are told at once.
   void OnEnd(const v1::Exit& exit);
 
  private:

@@ -40,9 +40,8 @@ absl::StatusOr<JobHere> ChosenJob(const std::vector<JobHere>& jobs, const Given<
   if (names.empty()) {
     return absl::UnavailableError(
         "no job of this user has a node here (root sees those of all users): ask on one of its nodes, as with "
-        "srun "
-        "--jobid=ID --overlap -N1 -n1 muster status, kubectl exec POD -- muster status, or docker exec CONTAINER "
-        "muster status");
+        "srun --jobid=ID --overlap -N1 -n1 muster status, kubectl exec POD -- muster status, or docker exec "
+        "CONTAINER muster status");
   }
   const std::string here = absl::StrJoin(names, ", ");
   if (run_id && meant.empty())

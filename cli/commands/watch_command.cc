@@ -28,8 +28,8 @@
 namespace muster::cli {
 namespace {
 
-constexpr absl::Duration kTick =
-    absl::Milliseconds(100);  // an answer may be there, or the terminal have another size
+// Each time the terminal is measured, and an answer taken that has come.
+constexpr absl::Duration kTick = absl::Milliseconds(100);
 
 // Lives on the loop thread.
 class Watch {
@@ -41,7 +41,9 @@ class Watch {
 
  private:
   using Answer = absl::StatusOr<v1::JobView>;
+  using Pending = std::optional<std::future<Answer>>;  // a question that a thread has asked
 
+  static std::optional<Answer> Take(Pending* pending);  // nullopt: it is not there yet
   void OnInput(uint32_t events);
   void Tick();
   void TakeAnswers();
@@ -53,10 +55,6 @@ class Watch {
   EventLoop loop_;
   RawTerminal terminal_;
   WatchScreen screen_;
-  using Pending = std::optional<std::future<Answer>>;  // a question that a thread has asked
-
-  static std::optional<Answer> Take(Pending* pending);  // nullopt: it is not there yet
-
   Pending view_, stacks_;
   bool wants_stacks_ = false;
   bool has_view_ = false;

@@ -13,8 +13,8 @@ struct Story {
   int exit_code = 0;  // the job's
 };
 
-// reports: the content of a report, or of a file to which several jobs have appended theirs, a line each: then the
-// last one counts. InvalidArgument: there is none in it.
+// reports: the content of a report, or of a file to which several jobs have appended theirs, a line each: the last
+// report counts. InvalidArgument: the text contains no report.
 absl::StatusOr<Story> StoryOf(std::string_view reports);
 
 }  // namespace muster::cli

@@ -18,7 +18,7 @@ namespace {
 using View = v1::JobView;
 using Node = v1::NodeView;
 
-constexpr absl::Duration kOld = absl::Seconds(5);  // an answer of that age is said to be old
+constexpr absl::Duration kOld = absl::Seconds(5);  // a row names the age of an answer from then on
 constexpr int kLinesForOneOdd = 6;                 // of the terminal, for each line about what is odd
 constexpr size_t kBottomRows = 3;
 constexpr size_t kLabelColumns = 7;  // in front of a row of cells

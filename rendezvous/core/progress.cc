@@ -1,7 +1,7 @@
 #include "rendezvous/core/progress.h"
 
 #include <algorithm>
-#include <iterator>
+#include <utility>
 #include <vector>
 
 #include "base/wire/ranges.h"
@@ -19,19 +19,33 @@ bool IsShowing(BootTime now, const Job& job, const Host& host) {
          now <= host.last_status_at + kShownLately;
 }
 
-template <typename ListOf>
-ShownByRank ByRank(BootTime now, const Job& job, const ListOf& list_of) {
-  ShownByRank shown;
+// Calls take(rank, value) for each rank of which a node shows more than 0.
+template <typename ListOf, typename Take>
+void ForEachShown(BootTime now, const Job& job, const ListOf& list_of, const Take& take) {
   for (const auto& [id, host] : job.hosts) {
     if (!IsShowing(now, job, host)) continue;
     const auto& reported = list_of(host.status);
     for (int local_rank = 0; local_rank < std::min(reported.size(), host.part.workers); ++local_rank) {
       const int64_t value = reported.Get(local_rank);
-      if (value > 0) shown[host.part.round.first_rank() + local_rank] = value;
+      if (value > 0) take(host.part.round.first_rank() + local_rank, value);
     }
   }
+}
+
+template <typename ListOf>
+ShownByRank ByRank(BootTime now, const Job& job, const ListOf& list_of) {
+  ShownByRank shown;
+  ForEachShown(now, job, list_of, [&shown](int rank, int64_t value) { shown[rank] = value; });
   return shown;
 }
+
+int64_t Median(std::vector<int64_t> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return values.empty() ? 0 : *middle;
+}
+
+constexpr auto kSteps = [](const v1::AgentStatus& status) -> const auto& { return status.steps(); };
 
 // Since the last sign of life of any worker, and the last touch of any progress file; nullopt: not known.
 struct Signs {
@@ -53,17 +67,17 @@ Signs SignsOf(BootTime now, const Job& job) {
   return signs;
 }
 
-// As MedianOf(NewestSteps()), for each second of a job of very many ranks.
+// As MedianOf(NewestSteps()), without a map: it is asked each second, of very many ranks.
 int64_t MedianStep(BootTime now, const Job& job) {
   std::vector<int64_t> steps;
-  for (const auto& [id, host] : job.hosts) {
-    if (host.status.steps().empty() || !IsShowing(now, job, host)) continue;
-    std::copy_if(host.status.steps().begin(), host.status.steps().end(), std::back_inserter(steps),
-                 [](int64_t step) { return step > 0; });
-  }
-  const auto middle = steps.begin() + static_cast<std::ptrdiff_t>(steps.size() / 2);
-  std::nth_element(steps.begin(), middle, steps.end());
-  return steps.empty() ? 0 : *middle;
+  ForEachShown(now, job, kSteps, [&steps](int, int64_t step) { steps.push_back(step); });
+  return Median(std::move(steps));
+}
+
+bool IsOddlySilent(const Job& job, const Signs& signs) {
+  if (job.state != State::kRunning || job.steps.average() == 0 || !signs.quiet) return false;
+  const absl::Duration step = absl::Seconds(1'000) / job.steps.average();
+  return *signs.quiet >= std::max(kOddSilence, kOddSteps * step);
 }
 
 }  // namespace
@@ -78,17 +92,12 @@ ShownByRank TouchRates(BootTime now, const Job& job) {
       now, job, [](const v1::AgentStatus& status) -> const auto& { return status.touch_rates(); });
 }
 
-ShownByRank NewestSteps(BootTime now, const Job& job) {
-  return ByRank(
-      now, job, [](const v1::AgentStatus& status) -> const auto& { return status.steps(); });
-}
+ShownByRank NewestSteps(BootTime now, const Job& job) { return ByRank(now, job, kSteps); }
 
 int64_t MedianOf(const ShownByRank& shown) {
-  std::vector<int64_t> sorted;
-  for (const auto& [rank, value] : shown) sorted.push_back(value);
-  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
-  std::nth_element(sorted.begin(), middle, sorted.end());
-  return sorted.empty() ? 0 : *middle;
+  std::vector<int64_t> values;
+  for (const auto& [rank, value] : shown) values.push_back(value);
+  return Median(std::move(values));
 }
 
 Pace PaceNow(BootTime now, const Job& job) {
@@ -99,10 +108,8 @@ Pace PaceNow(BootTime now, const Job& job) {
 }
 
 std::optional<absl::Duration> OddSilenceOf(BootTime now, const Job& job) {
-  if (job.state != State::kRunning || job.steps.average() == 0) return std::nullopt;
-  const std::optional<absl::Duration> quiet = SignsOf(now, job).quiet;
-  const absl::Duration step = absl::Seconds(1'000) / job.steps.average();
-  return quiet && *quiet >= std::max(kOddSilence, kOddSteps * step) ? quiet : std::nullopt;
+  const Signs signs = SignsOf(now, job);
+  return IsOddlySilent(job, signs) ? signs.quiet : std::nullopt;
 }
 
 TimeLedger::Moment MomentOf(BootTime now, const Job& job) {
@@ -120,7 +127,7 @@ TimeLedger::Moment MomentOf(BootTime now, const Job& job) {
     moment.round = job.greatest.number();
     moment.is_watched = signs.quiet.has_value();
     moment.has_shown_signs = signs.quiet && *signs.quiet + kClearlyAfter < now - job.greatest.since;
-    moment.is_stalled = (signs.quiet && *signs.quiet > job.hang.judge.limit()) || OddSilenceOf(now, job);
+    moment.is_stalled = (signs.quiet && *signs.quiet > job.hang.judge.limit()) || IsOddlySilent(job, signs);
     moment.step = MedianStep(now, job);
   }
   return moment;
@@ -141,7 +148,7 @@ v1::Progress ProgressOf(BootTime now, const Job& job) {
     progress.set_slowest_rank(slowest->first);
     progress.set_slowest_step(slowest->second);
   }
-  const bool goes_on = job.state == State::kRunning && !OddSilenceOf(now, job);
+  const bool goes_on = job.state == State::kRunning && !IsOddlySilent(job, signs);
   const Pace pace = goes_on ? PaceNow(now, job) : Pace();
   progress.set_by_touches(pace.by_touches);
   progress.set_rate(pace.rate);

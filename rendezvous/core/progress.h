@@ -24,7 +24,7 @@ ShownByRank StepRates(BootTime now, const Job& job);   // in 1000 s
 ShownByRank TouchRates(BootTime now, const Job& job);  // the same
 ShownByRank NewestSteps(BootTime now, const Job& job);
 
-// If the number of ranks is even, the greater one; 0: there is none.
+// If their number is even, the greater of the two in the middle; 0: there are no ranks.
 int64_t MedianOf(const ShownByRank& shown);
 
 // The median rank's rate.

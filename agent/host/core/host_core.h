@@ -70,8 +70,7 @@ class HostCore {
   // The spared processes of this worker have ended; this may be called before OnExit, which the worker's last
   // output delays. Not called after a Sweep effect, which kills them.
   void OnRestEnded(BootTime now, int local_rank, Effects* out);
-  void OnProgress(BootTime now,
-                  Effects* out);  // the progress file was touched in the current round; at each touch
+  void OnProgress(BootTime now, Effects* out);  // at each touch of the progress file in the current round
 
   // Answer to Sweep. left: empty when nothing of the round is alive; else the processes that are still alive.
   void OnSwept(BootTime now, const std::string& left, Effects* out);

@@ -54,6 +54,19 @@ class DoorTest : public ::testing::Test {
     return Await(fd);
   }
 
+  static v1::Question UntilEnd() {
+    v1::Question question;
+    question.set_until_end(true);
+    return question;
+  }
+  // One who waits for the end, and whose question was heard.
+  OwnedFd WaitForEnd() {
+    OwnedFd waits = Knock();
+    EXPECT_TRUE(SendFrame(waits.get(), UntilEnd()).ok());
+    EXPECT_TRUE(Ask().has_view());
+    return waits;
+  }
+
   const std::string host_ = absl::StrCat("test-", getpid(), "-", reinterpret_cast<uintptr_t>(this));
   std::unique_ptr<LoopThread> thread_ = *LoopThread::Start();
   std::unique_ptr<Door> door_;
@@ -124,11 +137,7 @@ TEST_F(DoorTest, QuestionsOfEachKindAreAskedApart) {
 TEST_F(DoorTest, WhoWaitsForTheEndIsToldHowTheJobEnds) {
   Open({.look = [](const v1::Question&) { return View("x"); },
         .ask = [](const v1::Question&, const Door::Done&) {}});
-  const OwnedFd waits = Knock();
-  v1::Question question;
-  question.set_until_end(true);
-  ASSERT_TRUE(SendFrame(waits.get(), question).ok());
-  EXPECT_EQ(Ask().view().run_id(), "x") << "and it was heard after the first one";
+  const OwnedFd waits = WaitForEnd();
   v1::Exit exit;
   exit.mutable_verdict()->set_exit_code(7);
   exit.mutable_verdict()->set_reason("rank 3 exited with code 7");
@@ -137,32 +146,26 @@ TEST_F(DoorTest, WhoWaitsForTheEndIsToldHowTheJobEnds) {
   EXPECT_FALSE(answer.has_view());
   EXPECT_EQ(answer.end().exit_code(), 7);
   EXPECT_EQ(answer.end().reason(), "rank 3 exited with code 7");
-  EXPECT_EQ(Ask(question).end().exit_code(), 7) << "and one who comes later";
+  EXPECT_EQ(Ask(UntilEnd()).end().exit_code(), 7) << "and one who comes later";
 }
 
 TEST_F(DoorTest, ThoseWhoWaitForTheEndKeepNobodyOut) {
   Open({.look = [](const v1::Question&) { return View("x"); },
         .ask = [](const v1::Question&, const Door::Done&) {}});
-  v1::Question question;
-  question.set_until_end(true);
   std::vector<OwnedFd> waiting;
   for (size_t i = 0; i < kMaxWaiting; ++i) {
     waiting.push_back(Knock());
-    ASSERT_TRUE(SendFrame(waiting.back().get(), question).ok());
+    ASSERT_TRUE(SendFrame(waiting.back().get(), UntilEnd()).ok());
     thread_->Call([] {});
   }
   EXPECT_EQ(Ask().view().run_id(), "x");
-  EXPECT_EQ(Ask(question).why_not(), "too many wait for the end of this job here");
+  EXPECT_EQ(Ask(UntilEnd()).why_not(), "too many wait for the end of this job here");
 }
 
 TEST_F(DoorTest, ANodeThatLeavesDoesNotKnowHowTheJobEnds) {
   Open({.look = [](const v1::Question&) { return View("x"); },
         .ask = [](const v1::Question&, const Door::Done&) {}});
-  const OwnedFd waits = Knock();
-  v1::Question question;
-  question.set_until_end(true);
-  ASSERT_TRUE(SendFrame(waits.get(), question).ok());
-  Ask();
+  const OwnedFd waits = WaitForEnd();
   v1::Exit exit;
   exit.set_exit_code(75);
   exit.set_reason("SIGTERM");

@@ -8,6 +8,7 @@
 #include "cli/status/name_ranges.h"
 #include "cli/status/status_json.h"
 #include "nlohmann/json.hpp"
+#include "tests/unit/cli/status/members.h"
 
 namespace muster::cli {
 namespace {
@@ -46,16 +47,7 @@ v1::JobView Running() {
   view.mutable_left()->set_max_node_losses(10);
   view.mutable_left()->set_node_losses(10);
   for (int rank : {0, 1}) {
-    v1::NodeView* const node = view.add_nodes();
-    node->set_hostname(absl::StrCat("gpu-", rank + 1));
-    node->set_part(v1::NodeView::PART_MEMBER);
-    node->set_phase(v1::PHASE_RUNNING);
-    node->set_node_rank(rank);
-    node->set_first_rank(8 * rank);
-    node->set_workers(8);
-    node->set_live_workers(8);
-    node->set_connected(true);
-    node->set_heard_ms(1'000);
+    AddMember(rank, absl::StrCat("gpu-", rank + 1), &view);
   }
   return view;
 }

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "tests/unit/cli/status/members.h"
 
 namespace muster::cli {
 namespace {
@@ -26,16 +27,7 @@ v1::JobView Job(int nodes) {
   view.mutable_round()->set_world_size(8 * nodes);
   view.mutable_round()->set_age_ms(60'000);
   for (int rank = 0; rank < nodes; ++rank) {
-    v1::NodeView* const node = view.add_nodes();
-    node->set_hostname(absl::StrFormat("gpu-%04d", rank));
-    node->set_part(v1::NodeView::PART_MEMBER);
-    node->set_phase(v1::PHASE_RUNNING);
-    node->set_node_rank(rank);
-    node->set_first_rank(8 * rank);
-    node->set_workers(8);
-    node->set_live_workers(8);
-    node->set_connected(true);
-    node->set_heard_ms(1'000);
+    AddMember(rank, absl::StrFormat("gpu-%04d", rank), &view);
   }
   return view;
 }
