@@ -129,7 +129,7 @@ absl::StatusOr<v1::JobView> AskForStacks(const CommandLine& line) {
 absl::StatusOr<v1::JobEnd> AwaitEnd(const CommandLine& line) {
   const BootTime until = EventLoop::Now() + kPatience;
   absl::StatusOr<JobHere> job = ChosenJob(JobsHere(), GivenOf(line, kRunId));
-  while (!job.ok() && MayPass(job.status()) && EventLoop::Now() < until) {
+  while (!job.ok() && MayCome(job.status()) && EventLoop::Now() < until) {
     absl::SleepFor(kAskAgain);
     job = ChosenJob(JobsHere(), GivenOf(line, kRunId));
   }
@@ -140,6 +140,8 @@ absl::StatusOr<v1::JobEnd> AwaitEnd(const CommandLine& line) {
 bool MayPass(const absl::Status& why) {
   return absl::IsUnavailable(why) || absl::IsDeadlineExceeded(why) || absl::IsResourceExhausted(why);
 }
+
+bool MayCome(const absl::Status& why) { return MayPass(why) || absl::IsNotFound(why); }
 
 int CannotTell(const absl::Status& why) {
   const int code = Complain(why);

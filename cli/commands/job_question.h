@@ -21,6 +21,8 @@ inline constexpr absl::Duration kPatience = absl::Seconds(30);
 
 // Whether asking again may help: neither the command line nor the choice of a job is wrong.
 bool MayPass(const absl::Status& why);
+// The same while the job is awaited: it may be here soon.
+bool MayCome(const absl::Status& why);
 
 // Asks the job that the options of this line name. Errors say why it cannot be told; AlreadyExists: several jobs
 // are here; NotFound: only others than the one that is meant.

@@ -48,8 +48,8 @@ int WaitUntilItRuns(const CommandLine& line) {
   while (true) {
     const absl::StatusOr<v1::JobView> view = AskJob(line, v1::Question());
     const BootTime now = EventLoop::Now();
-    const bool may_come = MayPass(view.status()) || absl::IsNotFound(view.status());
-    if (!view.ok() && (!may_come || now >= answered_at + kPatience)) return CannotTell(view.status());
+    if (!view.ok() && (!MayCome(view.status()) || now >= answered_at + kPatience))
+      return CannotTell(view.status());
     if (view.ok()) {
       answered_at = now;
       if (view->state() == v1::JobView::STATE_ENDING) return Show(*view, line);
@@ -71,6 +71,7 @@ int WaitUntilItEnds(const CommandLine& line) {
     return CannotTell(absl::InvalidArgumentError(
         "--wait ended: only a node of the job tells how that has ended: ask where one runs, without --endpoint"));
   }
+  std::fprintf(stderr, "muster: waiting for the end of the job\n");
   const absl::StatusOr<v1::JobEnd> end = AwaitEnd(line);
   return end.ok() ? ShowEnd(*end, line) : CannotTell(end.status());
 }
