@@ -1,6 +1,5 @@
 #include "cli/status/door_visits.h"
 
-#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -19,28 +18,41 @@ namespace {
 constexpr size_t kMaxAnswerBytes = 4 * 1024 * 1024;
 constexpr absl::Duration kKnockAgain = absl::Milliseconds(100);
 
-absl::StatusOr<v1::Answer> Visit(const std::string& door, const v1::Question& question, absl::Duration limit) {
-  ASSIGN_OR_RETURN(const OwnedFd fd, KnockAtDoor(door));
+absl::StatusOr<OwnedFd> Ask(const std::string& door, const v1::Question& question) {
+  ASSIGN_OR_RETURN(OwnedFd fd, KnockAtDoor(door));
   RETURN_IF_ERROR(SendFrame(fd.get(), question));
+  return fd;
+}
+
+absl::StatusOr<v1::Answer> Await(const OwnedFd& asked, absl::Duration limit) {
   IncomingFrame frame(kMaxAnswerBytes);
-  RETURN_IF_ERROR(AwaitFrame(fd.get(), limit, &frame));
+  RETURN_IF_ERROR(AwaitFrame(asked.get(), limit, &frame));
   v1::Answer answer;
   if (!answer.ParseFromArray(frame.payload().data(), static_cast<int>(frame.payload().size())))
     return absl::InvalidArgumentError("the answer is not understood");
   return answer;
 }
 
+absl::StatusOr<v1::Answer> Visit(const std::string& door, const v1::Question& question, absl::Duration limit) {
+  ASSIGN_OR_RETURN(const OwnedFd asked, Ask(door, question));
+  return Await(asked, limit);
+}
+
 }  // namespace
 
+// All doors are asked before any is awaited: those of frozen agents cost their time once, however many there are.
 std::vector<JobHere> JobsHere() {
   v1::Question question;
   question.set_names_only(true);
-  const BootTime until = EventLoop::Now() + kNamesLimit;
-  std::map<std::pair<std::string, std::string>, std::vector<std::string>> doors;
+  std::vector<std::pair<std::string, OwnedFd>> asked;
   for (const std::string& door : DoorsHere(agent::kDoorPrefix)) {
-    const absl::Duration left = until - EventLoop::Now();
-    if (left <= absl::ZeroDuration()) break;
-    const absl::StatusOr<v1::Answer> answer = Visit(door, question, std::min(left, kNameLimit));
+    absl::StatusOr<OwnedFd> fd = Ask(door, question);
+    if (fd.ok()) asked.emplace_back(door, *std::move(fd));
+  }
+  const BootTime until = EventLoop::Now() + kNameLimit;
+  std::map<std::pair<std::string, std::string>, std::vector<std::string>> doors;
+  for (const auto& [door, fd] : asked) {
+    const absl::StatusOr<v1::Answer> answer = Await(fd, until - EventLoop::Now());
     if (answer.ok()) doors[{answer->run_id(), answer->coordinator()}].push_back(door);
   }
   std::vector<JobHere> jobs;

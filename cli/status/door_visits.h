@@ -10,9 +10,8 @@
 
 namespace muster::cli {
 
-inline constexpr absl::Duration kNameLimit = absl::Seconds(5);    // for a door's name of its job
-inline constexpr absl::Duration kNamesLimit = absl::Seconds(15);  // for those of all doors
-inline constexpr absl::Duration kDoorBack = absl::Seconds(5);  // from the end of an agent to the door of the next
+inline constexpr absl::Duration kNameLimit = absl::Seconds(5);  // for what all doors call their jobs
+inline constexpr absl::Duration kDoorBack = absl::Seconds(5);   // from the end of an agent to the door of the next
 inline constexpr absl::Duration kViewLimit = absl::Seconds(10);  // for the state of a job
 
 // A job of which nodes are here.

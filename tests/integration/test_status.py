@@ -189,6 +189,14 @@ class Status(ClusterTest):
             self.assertEqual(0 if code == 0 else 1, waits.returncode, err)
             self.assertEqual(code, json.loads(out)["exit_code"])
 
+    def test_doors_of_frozen_agents_are_awaited_together(self):
+        for number in range(4):  # their names come first
+            door = self.enterContext(socket.socket(socket.AF_UNIX))
+            door.bind(f"\0muster/door/0{os.getpid():09}{number}")
+            door.listen()
+        self.start(nodes=1)
+        self.assertEqual(0, self.when("running")[0])
+
     def test_no_job_and_another_job_are_told(self):
         self.start(nodes=1)
         self.when("running")

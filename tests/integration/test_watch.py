@@ -11,7 +11,7 @@ import unittest
 import cluster
 from cluster import ClusterTest, wait_until
 
-WAITS = ["sh", "-c", "sleep 1000"]
+WAITS = ("sh", "-c", "sleep 1000")
 
 
 class Screen:
@@ -39,9 +39,10 @@ class Screen:
 
 @unittest.skipUnless(shutil.which("tmux"), "needs tmux")
 class Watch(ClusterTest):
-    def start(self, **more):
-        self.job = self.cluster(2, program=WAITS, nproc=1, **more)
+    def start(self, program=WAITS, **more):
+        self.job = self.cluster(2, program=program, nproc=1, **more)
         self.job.start_all()
+        wait_until("a round", lambda: self.job.nodes[0].said("starting 2 workers"))
         return self.job
 
     def watch(self, *options, **size):
@@ -106,9 +107,7 @@ class Watch(ClusterTest):
     def test_off_a_terminal_it_is_text_until_the_job_ends(self):
         folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         stop = folder / "stop"
-        self.job = job = self.cluster(2, nproc=1, program=["sh", "-c", f"until [ -e {stop} ]; do sleep 0.1; done"])
-        job.start_all()
-        wait_until("a round", lambda: job.nodes[0].said("starting 2 workers"))
+        job = self.start(["sh", "-c", f"until [ -e {stop} ]; do sleep 0.1; done"])
         out = folder / "out"
         with out.open("w") as stream:
             watch = subprocess.Popen([str(cluster.BINARY), "status", "--watch", "--rdzv-id", job.job_id],
