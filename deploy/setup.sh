@@ -21,7 +21,7 @@ build_packages=(
 test_packages=(libmimalloc-dev clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 spin gcc libc6-dev iproute2 procps
   util-linux openssl valgrind groff-base
   slurmctld slurmd slurm-client openmpi-bin  # launchers that muster is tested with: 10 MB
-  tmux)                                      # a terminal that shows what `muster status --watch` draws
+  tmux chromium)                             # a terminal and a browser that show what muster draws: 110 MB
 venv_packages=(python3-venv python3-pip)
 
 say() { printf 'setup: %s\n' "$*"; }
@@ -110,6 +110,18 @@ install_tools() {
   done
 }
 
+# promtool checks metrics. Its package would start a server, so only this file is taken out of it. Without it, the test
+# that needs it is skipped.
+install_promtool() {
+  local folder
+  [ -d "$root/.venv/bin" ] && ! [ -x "$root/.venv/bin/promtool" ] || return 0
+  folder=$(mktemp -d)
+  (cd "$folder" && apt-get -qq download prometheus 2>/dev/null && dpkg-deb -x prometheus_*.deb . &&
+    install usr/bin/promtool "$root/.venv/bin/promtool") ||
+    say "promtool cannot be fetched: the test that needs it is skipped"
+  rm -rf "$folder"
+}
+
 wants_tests=no
 wants_torch=no
 for argument in "$@"; do
@@ -127,3 +139,4 @@ install_packages "${packages[@]}"
 [ $wants_torch = no ] || install_torch
 [ $wants_tests = no ] || install_frameworks
 [ $wants_tests = no ] || install_tools
+[ $wants_tests = no ] || install_promtool

@@ -28,6 +28,7 @@
 #include "rendezvous/transport/grpc_log.h"
 #include "rendezvous/transport/process_start.h"
 #include "rendezvous/transport/serving.h"
+#include "rendezvous/web/web_server.h"
 
 namespace muster::rendezvous {
 namespace {
@@ -41,6 +42,7 @@ class CoordinatorProcess {
   CoordinatorProcess(const v1::NodeConfig& config, Severity log_level, const sigset_t& ignored, ReportOf report_of)
       : config_(config), log_level_(log_level), ignored_(ignored), report_of_(std::move(report_of)) {}
   ~CoordinatorProcess() {
+    web_.reset();
     service_.reset();
     if (signal_fd_ >= 0) close(signal_fd_);
     writer_.FlushLast(kFlushLimit);
@@ -91,6 +93,11 @@ class CoordinatorProcess {
             .clock = &EventLoop::Now,
             .note = [](const Note& note) { Log(kPart, note); },
             .member_attached = [](const std::string&) {}});
+    if (!config_.http().empty()) {
+      web_.emplace(
+          &loop_, WebPlanFrom(config_), [this] { return service_->Look({}); },
+          [](const Note& note) { Log(kPart, note); });
+    }
     Listen();
   }
 
@@ -164,6 +171,7 @@ class CoordinatorProcess {
 
   void Tick() {
     service_->Tick();
+    if (web_) web_->OnTick(EventLoop::Now());
     // The core's part is over once it is finished; ending the process concerns no node.
     if (const auto verdict = service_->FinishedWith()) {
       Print(report_of_(*verdict));
@@ -209,6 +217,7 @@ class CoordinatorProcess {
                      }};
   std::optional<CredentialWatch> credentials_;
   std::unique_ptr<CoordinatorService> service_;
+  std::optional<WebServer> web_;  // with --http
   WaitingLine waiting_;
   int signal_fd_ = -1;
   int port_ = 0;                      // where it listens; 0: not yet

@@ -306,7 +306,7 @@ bool AgentProcess::Begin(const v1::HostStatus& first) {
 }
 
 bool AgentProcess::TakeCredentials() {
-  if (config_.tokens().empty() && !config_.has_certificates()) OpenMemoryAgain();
+  if (config_.tokens().empty() && !config_.has_certificates() && config_.http_token().empty()) OpenMemoryAgain();
   const auto& kept = host_.memory().credentials();
   const rendezvous::FileTexts newest =
       start_.by_sidecar ? rendezvous::FileTexts() : rendezvous::FileTexts(kept.begin(), kept.end());

@@ -38,6 +38,8 @@ void LocalCoordinator::CloseSockets() {
 }
 
 void LocalCoordinator::GiveUpPort() {
+  web_.reset();
+  has_given_up_ = true;
   if (service_ != nullptr) service_->StopListening();
   rendezvous::StopListening(sockets_);
   CloseSockets();
@@ -131,7 +133,16 @@ void LocalCoordinator::OnMemberAttached() {
 }
 
 void LocalCoordinator::Tick() {
-  if (serves_ && (listens_ || config_.single_node())) service_->Tick();
+  if (!serves_ || (!listens_ && !config_.single_node())) return;
+  service_->Tick();
+  if (web_ == nullptr && !has_given_up_ && !config_.http().empty()) StartWeb();
+  if (web_ != nullptr) web_->OnTick(EventLoop::Now());
+}
+
+void LocalCoordinator::StartWeb() {
+  web_ = std::make_unique<rendezvous::WebServer>(
+      loop_, rendezvous::WebPlanFrom(config_), [this] { return Look({}); },
+      [](const Note& note) { Log("coordinator", note); });
 }
 
 }  // namespace muster::agent

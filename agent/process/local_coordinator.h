@@ -17,6 +17,7 @@
 #include "rendezvous/core/port_retry.h"
 #include "rendezvous/transport/listen_address.h"
 #include "rendezvous/transport/session.h"
+#include "rendezvous/web/web_server.h"
 
 namespace muster::agent {
 
@@ -48,7 +49,7 @@ class LocalCoordinator {
   Next AfterFailure(const std::string& why, int refused, rendezvous::OwnPort port);
   void OnMemberAttached();
   // The host is dead or about to exit: the port is another's. Agents that are connected stay so.
-  void GiveUpPort();
+  void GiveUpPort();  // and that of --http
 
   void Tick();
   // The job as the coordinator sees it; nullopt: that is not here, or has not begun.
@@ -64,6 +65,7 @@ class LocalCoordinator {
   void CheckAddress();
   void SayWhoIsLetIn();
   void RefreshPortHolder(BootTime now);
+  void StartWeb();
   uint16_t Port() const { return static_cast<uint16_t>(config_.primary().port()); }
 
   EventLoop* const loop_;
@@ -77,8 +79,10 @@ class LocalCoordinator {
   std::unique_ptr<rendezvous::CoordinatorService> service_;
   std::unique_ptr<ReachCheck> reach_check_;
   rendezvous::PortRetry port_retry_;
+  std::unique_ptr<rendezvous::WebServer> web_;  // with --http, once this serves
   bool listens_ = false;
   bool serves_ = false;
+  bool has_given_up_ = false;  // its ports
 };
 
 }  // namespace muster::agent

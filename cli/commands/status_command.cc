@@ -19,8 +19,8 @@
 #include "cli/commands/watch_command.h"
 #include "cli/options/command_line.h"
 #include "cli/status/report_story.h"
-#include "cli/status/status_json.h"
 #include "cli/status/status_text.h"
+#include "rendezvous/web/status_json.h"
 
 namespace muster::cli {
 namespace {
@@ -32,12 +32,12 @@ constexpr absl::Duration kAskAgain = absl::Seconds(1);
 int Show(const v1::JobView& view, const CommandLine& line) {
   const bool each_node = line.given.contains(kVerbose);
   const int printed =
-      Print(line.given.contains(kJson) ? StatusJson(view, absl::Now()) : StatusText(view, each_node));
+      Print(line.given.contains(kJson) ? rendezvous::StatusJson(view, absl::Now()) : StatusText(view, each_node));
   return printed != 0 ? printed : CodeOf(view);
 }
 
 int ShowEnd(const v1::JobEnd& end, const CommandLine& line) {
-  const int printed = Print(line.given.contains(kJson) ? EndJson(end) : EndText(end));
+  const int printed = Print(line.given.contains(kJson) ? rendezvous::EndJson(end) : EndText(end));
   return printed != 0 ? printed : end.exit_code() == 0 ? 0 : kExitAttention;
 }
 
@@ -86,7 +86,8 @@ int Watch(const CommandLine& line) {
   return WatchAsText(
       asks,
       [&line, json](const v1::JobView& view) {
-        return json ? StatusJson(view, absl::Now()) : StatusText(view, line.given.contains(kVerbose)) + "\n";
+        return json ? rendezvous::StatusJson(view, absl::Now())
+                    : StatusText(view, line.given.contains(kVerbose)) + "\n";
       },
       [&line](const v1::JobEnd& end) { return ShowEnd(end, line); });
 }

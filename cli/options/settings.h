@@ -154,6 +154,8 @@ struct OutputSettings {
   Given<bool> log_split;
   Given<std::string> report;
   Given<bool> report_on_all;
+  Given<HostPort> http;
+  Given<std::string> http_token_file;
 };
 
 // Options of torchrun that affect muster only through other settings.

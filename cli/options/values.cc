@@ -237,6 +237,19 @@ absl::StatusOr<HostPort> ParseListen(std::string_view text) {
   return address;
 }
 
+absl::StatusOr<HostPort> ParseHttpAddress(std::string_view text) {
+  constexpr char kHere[] = "127.0.0.1";
+  if (const auto port = ParseInteger(text, kPortsOrAny); port.ok())
+    return HostPort{kHere, static_cast<uint16_t>(*port)};
+  absl::StatusOr<HostPort> address = SplitHostPort(text);
+  if (address.ok() && address->host == "localhost") address->host = kHere;
+  in_addr literal;
+  if (!address.ok() || !address->port || HasZone(address->host) ||
+      (!IsIpv6(address->host) && inet_pton(AF_INET, address->host.c_str(), &literal) != 1))
+    return Expected("PORT, for visitors of this machine, or IP-ADDRESS:PORT, such as 9400 or 0.0.0.0:9400");
+  return address;
+}
+
 absl::StatusOr<std::string> ParseHost(std::string_view text) {
   const auto parsed = SplitHostPort(text);
   if (!parsed.ok() || parsed->port) return Expected("a host name or an IP address, without a port");

@@ -136,6 +136,9 @@ absl::StatusOr<HostPort> ParseCoordinator(std::string_view text);  // the same; 
 // "29400", ":29400", "127.0.0.1", "[::1]:29400", "name:29400"; a name alone is refused, since it may be a typing
 // error: only its port, and whether it is a loopback address, have an effect.
 absl::StatusOr<HostPort> ParseListen(std::string_view text);
+// "9400", on 127.0.0.1; "0.0.0.0:9400", "[::1]:9400", "localhost:9400". The host is an IP address, the port is
+// there.
+absl::StatusOr<HostPort> ParseHttpAddress(std::string_view text);
 absl::StatusOr<std::string> ParseHost(std::string_view text);  // the same without a port; also "fe80::1%eth0"
 absl::StatusOr<std::string> ParsePrimaryHost(std::string_view text);  // without a zone, which other nodes lack
 absl::StatusOr<PortRange> ParsePortRange(std::string_view text);

@@ -95,6 +95,7 @@ absl::Status PlanParts(const PlanInput& in, RunPlan* plan) {
   plan->shown.Append({.lines = {}, .notes = {}, .warnings = in.settings.warnings});
   RETURN_IF_ERROR(take(PlanWorkers(in, host, launch)));
   RETURN_IF_ERROR(take(PlanOutput(in, config, launch)));
+  RETURN_IF_ERROR(take(PlanWeb(in, config)));
   RETURN_IF_ERROR(take(PlanDebugger(in, config)));
   for (const SettingLine& line : in.settings.config_lines) plan->shown.AddUnlessThere(line);
   RETURN_IF_ERROR(CheckDebugging(in, *plan));

@@ -63,6 +63,7 @@ absl::StatusOr<PlanLines> PlanGrowth(const PlanInput& in, v1::NodeConfig* config
 
 PlanLines PlanHooks(const PlanInput& in, host::HostOptions* host, host::LaunchPlan* launch);  // HookSettings
 absl::StatusOr<PlanLines> PlanTimes(const PlanInput& in, v1::NodeConfig* config);             // TimeSettings
+absl::StatusOr<PlanLines> PlanWeb(const PlanInput& in, v1::NodeConfig* config);  // --http of OutputSettings
 PlanLines PlanOutput(const PlanInput& in, v1::NodeConfig* config, host::LaunchPlan* launch);  // OutputSettings
 
 // LeavingSettings: when the node leaves by itself, and how it leaves.

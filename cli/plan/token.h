@@ -29,7 +29,7 @@ absl::StatusOr<OwnTokens> TokensOf(const Given<std::string>& file, const Environ
 
 // Whether this configuration holds secrets.
 inline bool HasCredentials(const v1::NodeConfig& config) {
-  return !config.tokens().empty() || config.has_certificates();
+  return !config.tokens().empty() || config.has_certificates() || !config.http_token().empty();
 }
 
 // A file of credentials that an option or variable names, which the errors and the warning name, too.

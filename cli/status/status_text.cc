@@ -13,6 +13,7 @@
 #include "base/text/text.h"
 #include "base/wire/time_spent.h"
 #include "cli/status/name_ranges.h"
+#include "rendezvous/web/view_words.h"
 
 namespace muster::cli {
 namespace {
@@ -70,7 +71,7 @@ std::string Thousands(int64_t number) {
 }
 
 std::string Pace(int64_t rate) {
-  const double pace = PerMinute(rate);
+  const double pace = rendezvous::PerMinute(rate);
   return pace < 10 ? absl::StrFormat("%.1f", pace) : Thousands(std::lround(pace));
 }
 
@@ -116,42 +117,13 @@ std::string WhatItDoes(const View& view) {
 
 }  // namespace
 
-const char* PhaseOf(v1::Phase phase) {
-  switch (phase) {
-    case v1::PHASE_READY:
-      return "ready";
-    case v1::PHASE_STARTING:
-      return "starting";
-    case v1::PHASE_RUNNING:
-      return "running";
-    case v1::PHASE_STOPPING:
-      return "stopping";
-    case v1::PHASE_SUCCEEDED:
-      return "succeeded";
-    case v1::PHASE_FAILED:
-      return "failed";
-    case v1::PHASE_UNUSABLE:
-      return "unusable";
-    case v1::PHASE_LEAVING:
-      return "leaving";
-    case v1::PHASE_HOST_GONE:
-      return "gone";
-    default:
-      return "unknown";
-  }
-}
-
 std::string Brief(int64_t ms) { return ms < 10'000 ? absl::FormatDuration(absl::Milliseconds(ms)) : Age(ms); }
 
 void AppendRow(const char* title, const std::string& text, std::string* out) {
   absl::StrAppendFormat(out, "%-10s %s\n", title, text);
 }
 
-int CodeOf(const View& view) {
-  const bool runs = view.state() == View::STATE_RUNNING && view.odd().empty();
-  const bool has_succeeded = view.state() == View::STATE_ENDING && view.exit_code() == 0;
-  return runs || has_succeeded ? 0 : kExitAttention;
-}
+int CodeOf(const View& view) { return rendezvous::IsWell(view) ? 0 : kExitAttention; }
 
 std::string Headline(const View& view) {
   return absl::StrCat("job ", OneLine(view.run_id()), " ", WhatItDoes(view));
@@ -199,7 +171,7 @@ size_t WidestName(const View& view) {
 }
 
 std::string NodeLine(const Node& node, size_t widest) {
-  std::vector<std::string> words = {PhaseOf(node.phase())};
+  std::vector<std::string> words = {rendezvous::PhaseOf(node.phase())};
   if (!node.connected()) words.emplace_back("not connected");
   if (!node.trouble().empty()) words.push_back(OneLine(node.trouble()));
   if (node.step() > 0) words.push_back(absl::StrCat("step ", Thousands(node.step())));

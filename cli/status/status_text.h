@@ -34,9 +34,4 @@ std::string EndText(const v1::JobEnd& end);
 void AppendRow(const char* title, const std::string& text, std::string* out);
 std::string Brief(int64_t ms);
 
-const char* PhaseOf(v1::Phase phase);  // "running"
-
-// A rate of a Progress, which is of 1000 s.
-inline double PerMinute(int64_t rate) { return static_cast<double>(rate) * 60 / 1000; }
-
 }  // namespace muster::cli

@@ -15,6 +15,7 @@ namespace muster::rendezvous {
 
 // Why a round ended. Any number of worker failures in one round counts as one.
 enum class EndCause { kMembership, kWorkerFailure, kNodeLoss };
+inline constexpr size_t kEndCauses = 3;
 
 struct RoundResult {
   EndCause end = EndCause::kMembership;

@@ -157,7 +157,10 @@ void Coordinator::OnTick(BootTime now, Effects* out) {
 
 void Coordinator::NoteProgress(BootTime now) {
   if (job_.steps.IsDue(now)) job_.steps.Add(now, job_.state == State::kRunning ? PaceNow(now, job_).rate : 0);
-  if (job_.time.IsDue(now)) job_.time.OnTick(now, MomentOf(now, job_));
+  if (!job_.time.IsDue(now)) return;
+  const TimeLedger::Moment moment = MomentOf(now, job_);
+  job_.time.OnTick(now, moment);
+  if (moment.has_shown_signs) job_.history.OnSignOfLife(moment.sign);
 }
 
 // The usual batch line expands $SLURM_NODEID before srun starts the nodes, so that all of them claim rank 0.

@@ -127,6 +127,7 @@ TimeLedger::Moment MomentOf(BootTime now, const Job& job) {
     moment.round = job.greatest.number();
     moment.is_watched = signs.quiet.has_value();
     moment.has_shown_signs = signs.quiet && *signs.quiet + kClearlyAfter < now - job.greatest.since;
+    if (moment.has_shown_signs) moment.sign = now - *signs.quiet;
     moment.is_stalled = (signs.quiet && *signs.quiet > job.hang.judge.limit()) || IsOddlySilent(job, signs);
     moment.step = MedianStep(now, job);
   }

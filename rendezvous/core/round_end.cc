@@ -202,11 +202,17 @@ void NoteLosses(BootTime now, Job* job) {
 }
 
 // The first sign of a lost node is its silence, which comes before the drain.
-void Remember(const RoundAccount& account, Job* job) {
+void Remember(BootTime now, const RoundAccount& account, Job* job) {
   const GreatestRound& round = job->greatest;
   const BootTime trouble =
       std::min(round.since + account.result.lasted, round.losses.at.value_or(absl::InfiniteFuture()));
-  EndedRound ended{.number = round.number(), .end = account.result.end, .cause = account.what, .trouble = trouble};
+  const BootTime told = std::max(round.drain.began, trouble);
+  EndedRound ended{.number = round.number(),
+                   .end = account.result.end,
+                   .cause = account.what,
+                   .trouble = trouble,
+                   .detecting = told - trouble,
+                   .draining = now - told};
   if (round.was_made_here) ended.ran = std::max(absl::ZeroDuration(), trouble - round.since);
   job->history.OnEnd(ended);
 }
@@ -218,7 +224,7 @@ void CloseRound(BootTime now, Job* job, Effects* out) {
   NoteCrashLoops(now, job, out);
   const RoundAccount account = AccountOf(now, *job);
   job->counts = job->greatest.counts.After(account.result, job->options);
-  Remember(account, job);
+  Remember(now, account, job);
 }
 
 bool AwaitsNoAcknowledgement(BootTime now, const Job& job) {

@@ -1,5 +1,7 @@
 #include "rendezvous/core/round_history.h"
 
+#include <algorithm>
+
 namespace muster::rendezvous {
 
 void RoundHistory::OnEnd(const EndedRound& round) {
@@ -9,6 +11,7 @@ void RoundHistory::OnEnd(const EndedRound& round) {
     OnStart(round.trouble);
   newest_.push_back(round);
   is_open_ = true;
+  shows_nothing_since_.reset();
   if (newest_.size() <= kMaxRoundsKept) return;
   newest_.pop_front();
   ++earlier_;
@@ -17,8 +20,22 @@ void RoundHistory::OnEnd(const EndedRound& round) {
 void RoundHistory::OnStart(BootTime now) {
   if (!is_open_) return;
   is_open_ = false;
-  newest_.back().lost = now - newest_.back().trouble;
-  lost_ += newest_.back().lost;
+  EndedRound& ended = newest_.back();
+  ended.lost = now - ended.trouble;
+  ended.gathering = std::max(absl::ZeroDuration(), ended.lost - ended.detecting - ended.draining);
+  lost_ += ended.lost;
+  shows_nothing_since_ = now;
+  ++restarts_[static_cast<size_t>(ended.end)];
+  recoveries_.Add(RecoveryPhase::kDetect, ended.detecting);
+  recoveries_.Add(RecoveryPhase::kDrain, ended.draining);
+  recoveries_.Add(RecoveryPhase::kGather, ended.gathering);
+}
+
+void RoundHistory::OnSignOfLife(BootTime at) {
+  if (!shows_nothing_since_ || newest_.empty()) return;
+  newest_.back().starting = std::max(absl::ZeroDuration(), at - *shows_nothing_since_);
+  recoveries_.Add(RecoveryPhase::kStart, *newest_.back().starting);
+  shows_nothing_since_.reset();
 }
 
 absl::Duration RoundHistory::LostBy(BootTime now) const {

@@ -168,6 +168,16 @@ void AddEnded(BootTime now, const RoundHistory& history, v1::JobView* view) {
     ended->set_age_ms(WireMilliseconds(now - round.trouble));
     if (round.ran) ended->set_ran_ms(WireMilliseconds(*round.ran));
     ended->set_lost_ms(WireMilliseconds(round.lost));
+    ended->set_detecting_ms(WireMilliseconds(round.detecting));
+    ended->set_draining_ms(WireMilliseconds(round.draining));
+    ended->set_gathering_ms(WireMilliseconds(round.gathering));
+    if (round.starting) ended->set_starting_ms(WireMilliseconds(*round.starting));
+  }
+  *view->mutable_recoveries() = history.recoveries().ToMessage();
+  for (const EndCause end : {EndCause::kMembership, EndCause::kWorkerFailure, EndCause::kNodeLoss}) {
+    v1::Restarts* const restarts = view->add_restarts();
+    restarts->set_kind(KindOf(end));
+    restarts->set_count(history.Restarts(end));
   }
 }
 

@@ -32,9 +32,10 @@ class TimeLedger {
   // The job at one moment.
   struct Moment {
     State state = State::kWaiting;
-    uint64_t round = 0;            // of kRunning
-    bool is_watched = false;       // for signs of life
-    bool has_shown_signs = false;  // in this round
+    uint64_t round = 0;                    // of kRunning
+    bool is_watched = false;               // for signs of life
+    bool has_shown_signs = false;          // in this round
+    BootTime sign = absl::InfinitePast();  // the newest of them
     bool is_stalled = false;
     int64_t step = 0;  // of the median rank; 0: none is known
   };

@@ -28,13 +28,15 @@ const std::vector<Room>& Rooms() {
       {"rendezvous/core", {}},
       {"rendezvous/gate", {}},
       {"rendezvous/transport", {"rendezvous/gate"}},
-      {"rendezvous", {"rendezvous/core", "rendezvous/transport"}},
+      {"rendezvous/web", {}},
+      {"rendezvous", {"rendezvous/core", "rendezvous/transport", "rendezvous/web"}},
       {"agent/platform/discovery", {}},
       {"agent/platform/machine", {}},
       {"agent/platform/notice", {"rendezvous/transport"}},
       {"agent/process/core", {}},
       {"agent/process",
-       {"agent/process/core", "agent/platform/notice", "rendezvous", "rendezvous/core", "rendezvous/transport"}},
+       {"agent/process/core", "agent/platform/notice", "rendezvous", "rendezvous/core", "rendezvous/transport",
+        "rendezvous/web"}},
       {"agent/host/core", {}},
       {"agent/host/process", {"agent/host/core"}},
       {"agent/host/preload", {"agent/host/core", "agent/host/process"}},
@@ -47,7 +49,7 @@ const std::vector<Room>& Rooms() {
       {"cli",
        {"agent/process", "agent/platform/discovery", "agent/platform/machine", "agent/platform/notice",
         "agent/host", "agent/host/core", "agent/host/process", "agent/host/report", "rendezvous",
-        "rendezvous/core", "rendezvous/gate", "rendezvous/transport"}},
+        "rendezvous/core", "rendezvous/gate", "rendezvous/transport", "rendezvous/web"}},
   };
   return rooms;
 }
@@ -59,7 +61,7 @@ const std::vector<std::vector<std::string>> kFloors = {
     {"cli/options", "cli/launchers", "cli/plan", "cli/env", "cli/status", "cli/watch", "cli/commands", "cli"},
 };
 
-constexpr size_t kMostArrows = 34;
+constexpr size_t kMostArrows = 37;
 
 std::string RoomOf(const std::string& folder) {
   const std::string top = folder.substr(0, folder.find('/'));

@@ -176,6 +176,17 @@ TEST(CommandLineTest, ListenAddressesAreHostsOrPorts) {
   }
 }
 
+TEST(CommandLineTest, AWebServerIsOnThisMachineUnlessAnAddressIsNamed) {
+  for (const auto& [text, host] : {std::pair("9400", "127.0.0.1"), std::pair("localhost:9400", "127.0.0.1"),
+                                   std::pair("0.0.0.0:9400", "0.0.0.0"), std::pair("[::1]:9400", "::1")}) {
+    EXPECT_EQ(ParseHttpAddress(text)->host, host) << text;
+    EXPECT_EQ(ParseHttpAddress(text)->port, 9400) << text;
+  }
+  for (const char* neither :
+       {"", ":9400", "127.0.0.1", "node0:9400", "70000", "[fe80::1%eth0]:9400", "127.0.0.1:x"})
+    EXPECT_FALSE(ParseHttpAddress(neither).ok()) << neither;
+}
+
 TEST(CommandLineTest, AnAmbiguousPrefixListsItsMatches) {
   EXPECT_EQ(Error({"--rdzv=1", "t.py"}),
             "--rdzv: ambiguous; could be --rdzv-endpoint, --rdzv-id, --rdzv-backend, --rdzv-conf");

@@ -47,6 +47,19 @@ INSTANTIATE_TEST_SUITE_P(
               64,
               "--node-rank 2: must be less than the number of nodes, 2"},
         Wrong{{"--node-rank", "1"}, {}, 64, "--node-rank 1: needs --nnodes"},
+        Wrong{
+            {"--http", "node0:9400"},
+            {},
+            64,
+            "--http node0:9400: expected PORT, for visitors of this machine, or IP-ADDRESS:PORT, such as 9400 or "
+            "0.0.0.0:9400"},
+        Wrong{{"--http", "[::]:9400"},
+              {},
+              64,
+              "--http [::]:9400: other machines reach this address, so it needs --http-token-file FILE: muster "
+              "token "
+              "prints a good token"},
+        Wrong{{"--http-token-file", "t"}, {}, 64, "--http-token-file t: has no effect without --http"},
         Wrong{{"--source", "vertex"}, {}, 65, "--source vertex: CLUSTER_SPEC was not found on this node"},
         Wrong{{"--source", "vertex", "--standalone"},
               {{"CLUSTER_SPEC", kThreeNodes}},

@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "cli/status/name_ranges.h"
-#include "cli/status/status_json.h"
 #include "nlohmann/json.hpp"
+#include "rendezvous/web/status_json.h"
 #include "tests/unit/cli/status/members.h"
 
 namespace muster::cli {
@@ -108,7 +108,7 @@ TEST(StatusText, HowAJobHasEnded) {
   EXPECT_EQ(EndText(end), "well: the job has ended with exit code 0: all workers have succeeded\n");
   end.set_exit_code(7);
   EXPECT_THAT(EndText(end), StartsWith("ATTENTION: the job has ended with exit code 7: "));
-  EXPECT_EQ(nlohmann::json::parse(EndJson(end))["exit_code"], 7);
+  EXPECT_EQ(nlohmann::json::parse(rendezvous::EndJson(end))["exit_code"], 7);
 }
 
 TEST(StatusText, AJobThatDoesNotRunNeedsAttention) {
@@ -162,7 +162,7 @@ TEST(StatusText, OfAnEarlierCoordinatorsRoundTheAgeIsNotKnown) {
   view.add_ended()->set_cause("rank 3 exited with code 1");
   EXPECT_THAT(StatusText(view, false), HasSubstr("round 0, 0s ago: ran: rank 3 exited with code 1\n"));
   EXPECT_THAT(StatusText(view, false), StartsWith("well: job 4711 runs, taken over 4s ago: 16 workers"));
-  EXPECT_EQ(nlohmann::json::parse(StatusJson(view, absl::UnixEpoch()))["round"]["started"], nullptr);
+  EXPECT_EQ(nlohmann::json::parse(rendezvous::StatusJson(view, absl::UnixEpoch()))["round"]["started"], nullptr);
 }
 
 TEST(StatusText, EachNodeHasALineIfItIsWanted) {
@@ -182,7 +182,7 @@ TEST(StatusJson, HasTimesAndNullsWherePeopleReadWords) {
   v1::JobView view = Running();
   view.mutable_nodes(1)->set_quiet_ms(2'500);
   const absl::Time now = absl::FromUnixSeconds(1'700'000'000);
-  const auto json = nlohmann::json::parse(StatusJson(view, now));
+  const auto json = nlohmann::json::parse(rendezvous::StatusJson(view, now));
   EXPECT_EQ(json["well"], true);
   EXPECT_EQ(json["state"], "running");
   EXPECT_EQ(json["since"], "2023-11-14T19:01:15.000Z");

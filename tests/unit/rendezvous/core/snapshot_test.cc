@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "tests/unit/rendezvous/core/coordinator_cluster.h"
 
 namespace muster::rendezvous {
@@ -208,6 +210,35 @@ TEST(RoundHistoryTest, ATroubleCostsUntilTheNextRoundStarts) {
   history.OnStart(began + absl::Seconds(15));
   EXPECT_EQ(history.LostBy(began + absl::Hours(1)), absl::Seconds(5));
   EXPECT_EQ(history.newest().back().lost, absl::Seconds(5));
+}
+
+TEST(RoundHistoryTest, ARecoveryHasPhases) {
+  RoundHistory history;
+  const BootTime trouble = FromBootNanos(1'000'000'000);
+  history.OnSignOfLife(trouble - absl::Seconds(1));  // of the first round, which ended no other one
+  history.OnEnd({.number = 1,
+                 .end = EndCause::kNodeLoss,
+                 .trouble = trouble,
+                 .detecting = absl::Seconds(4),
+                 .draining = absl::Seconds(1)});
+  EXPECT_EQ(history.Restarts(EndCause::kNodeLoss), 0) << "it may be the last one";
+  history.OnStart(trouble + absl::Seconds(12));
+  history.OnSignOfLife(trouble + absl::Seconds(15));
+  history.OnSignOfLife(trouble + absl::Seconds(16));
+  const EndedRound& ended = history.newest().back();
+  EXPECT_EQ(ended.lost, absl::Seconds(12));
+  EXPECT_EQ(ended.gathering, absl::Seconds(7));
+  EXPECT_EQ(ended.starting, absl::Seconds(3));
+  EXPECT_EQ(history.Restarts(EndCause::kNodeLoss), 1);
+  const v1::RecoveryTimes times = history.recoveries().ToMessage();
+  const std::map<std::string, int64_t> expected = {
+      {"detect", 4'000}, {"drain", 1'000}, {"gather", 7'000}, {"start", 3'000}};
+  for (const v1::PhaseTimes& phase : times.phases()) {
+    EXPECT_EQ(phase.sum_ms(), expected.at(phase.phase())) << phase.phase();
+    EXPECT_EQ(phase.count(), 1);
+    for (int i = 0; i < times.bounds_ms_size(); ++i)
+      EXPECT_EQ(phase.within(i), phase.sum_ms() <= times.bounds_ms(i) ? 1 : 0) << phase.phase() << i;
+  }
 }
 
 TEST(RoundHistoryTest, OnlyTheNewestAreKept) {

@@ -1,26 +1,19 @@
-#include "cli/status/status_json.h"
+#include "rendezvous/web/status_json.h"
 
-#include <string_view>
 #include <utility>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/str_cat.h"
 #include "base/wire/time_spent.h"
-#include "cli/status/status_text.h"
 #include "nlohmann/json.hpp"
+#include "rendezvous/web/view_words.h"
 
-namespace muster::cli {
+namespace muster::rendezvous {
 namespace {
 
 using Json = nlohmann::ordered_json;
 using View = v1::JobView;
 using Node = v1::NodeView;
 
-// The word for programs: "STATE_RUNNING" without its prefix is "running". name: empty for a value of a later
-// version.
-std::string KeyOf(const std::string& name, std::string_view prefix) {
-  return name.empty() ? "unknown" : absl::AsciiStrToLower(name.substr(prefix.size()));
-}
+double Seconds(int64_t ms) { return static_cast<double>(ms) / 1000; }
 
 std::string Rfc3339(absl::Time time) {
   return absl::FormatTime("%Y-%m-%d%ET%H:%M:%E3SZ", time, absl::UTCTimeZone());
@@ -43,6 +36,7 @@ Json NodeObject(const Node& node, absl::Time now) {
   object["step"] = node.step() > 0 ? Json(node.step()) : Json();
   object["set_aside_until"] =
       node.set_aside_ms() > 0 ? Json(Rfc3339(now + absl::Milliseconds(node.set_aside_ms()))) : Json();
+  object["odd"] = node.is_odd();
   object["trouble"] = node.trouble().empty() ? Json() : Json(node.trouble());
   object["version"] = node.version();
   return object;
@@ -74,7 +68,7 @@ Json ProgressObject(const View& view, absl::Time now) {
   object["counts"] = progress.by_touches() ? "heartbeats" : "steps";
   object["per_minute"] = pace(progress.rate());
   object["per_minute_before"] = pace(progress.hour_rate());
-  object["before_s"] = static_cast<double>(progress.hour_ms()) / 1000;
+  object["before_s"] = Seconds(progress.hour_ms());
   object["sign_of_life"] =
       progress.has_quiet_ms() ? Json(Rfc3339(now - absl::Milliseconds(progress.quiet_ms()))) : Json();
   object["progress_file"] = progress.has_progress_file_ms()
@@ -90,8 +84,12 @@ Json EndedObjects(const View& view, absl::Time now) {
                     {"kind", KeyOf(v1::EndedRound::Kind_Name(round.kind()), "KIND_")},
                     {"cause", round.cause()},
                     {"trouble", Rfc3339(now - absl::Milliseconds(round.age_ms()))},
-                    {"ran_s", round.has_ran_ms() ? Json(static_cast<double>(round.ran_ms()) / 1000) : Json()},
-                    {"lost_s", static_cast<double>(round.lost_ms()) / 1000}});
+                    {"ran_s", round.has_ran_ms() ? Json(Seconds(round.ran_ms())) : Json()},
+                    {"lost_s", Seconds(round.lost_ms())},
+                    {"detecting_s", Seconds(round.detecting_ms())},
+                    {"draining_s", Seconds(round.draining_ms())},
+                    {"gathering_s", Seconds(round.gathering_ms())},
+                    {"starting_s", round.has_starting_ms() ? Json(Seconds(round.starting_ms())) : Json()}});
   }
   return list;
 }
@@ -107,7 +105,7 @@ Json TextsOf(const google::protobuf::RepeatedPtrField<std::string>& texts) {
 std::string StatusJson(const View& view, absl::Time now) {
   Json object;
   object["run_id"] = view.run_id();
-  object["well"] = CodeOf(view) == 0;
+  object["well"] = IsWell(view);
   object["state"] = KeyOf(View::State_Name(view.state()), "STATE_");
   object["since"] = Rfc3339(now - absl::Milliseconds(view.state_ms()));
   object["reason"] = view.reason().empty() ? Json() : Json(view.reason());
@@ -126,7 +124,7 @@ std::string StatusJson(const View& view, absl::Time now) {
                     {"node_losses", view.left().node_losses()}};
   object["ended"] = EndedObjects(view, now);
   object["ended_before"] = view.ended_before();
-  object["lost_s"] = static_cast<double>(view.lost_ms()) / 1000;
+  object["lost_s"] = Seconds(view.lost_ms());
   object["time"] = TimeObject(view.time());
   object["exit_code"] = view.has_exit_code() ? Json(view.exit_code()) : Json();
   object["coordinator"] = view.coordinator().empty() ? Json() : Json(view.coordinator());
@@ -139,4 +137,4 @@ std::string EndJson(const v1::JobEnd& end) {
   return object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-}  // namespace muster::cli
+}  // namespace muster::rendezvous

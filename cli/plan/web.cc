@@ -1,0 +1,60 @@
+// The web server of the coordinator.
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "base/core/status_macros.h"
+#include "base/text/tokens.h"
+#include "base/wire/ids.h"
+#include "base/wire/loopback.h"
+#include "cli/plan/parts.h"
+#include "cli/plan/token.h"
+
+namespace muster::cli {
+namespace {
+
+absl::StatusOr<std::string> TokenIn(const PlanInput& in, const Setting<std::string>& file, PlanLines* plan) {
+  ASSIGN_OR_RETURN(const SecretFile content,
+                   ReadNamedFile(file, FileKind::kSecret, kMaxTokenFileBytes, in.machine.read_secret));
+  if (!content.warning.empty()) plan->warnings.push_back(content.warning);
+  const std::string token(absl::StripAsciiWhitespace(content.text));
+  if (const absl::Status usable = CheckToken(token); !usable.ok())
+    return absl::FailedPreconditionError(
+        absl::StrCat(ShownWithValue(file.source, file.text), ": ", usable.message()));
+  return token;
+}
+
+}  // namespace
+
+absl::StatusOr<PlanLines> PlanWeb(const PlanInput& in, v1::NodeConfig* config) {
+  const OutputSettings& s = in.settings.output;
+  PlanLines plan;
+  if (!s.http) {
+    if (s.http_token_file) return Fault(*s.http_token_file, "has no effect without --http");
+    return plan;
+  }
+  if (config->coordinator_alone())
+    plan.notes.emplace_back(
+        "--http has no effect on a node of a job with --coordinator: muster coordinator listens there");
+  if (!s.http_token_file && !IsLoopback(s.http->value.host)) {
+    return Fault(*s.http,
+                 "other machines reach this address, so it needs --http-token-file FILE: muster token prints "
+                 "a good token");
+  }
+  if (s.http_token_file) {
+    ASSIGN_OR_RETURN(*config->mutable_http_token(), TokenIn(in, *s.http_token_file, &plan));
+    const auto& keys = config->tokens();
+    if (std::find(keys.begin(), keys.end(), config->http_token()) != keys.end())
+      return Fault(*s.http_token_file,
+                   "it holds the job's own token, which is a key to the job and must not cross HTTP");
+  }
+  v1::Endpoint address;
+  address.set_host(s.http->value.host);
+  address.set_port(*s.http->value.port);
+  config->set_http(ToString(address));
+  plan.AddGiven("http", s.http);
+  plan.AddGiven("http-token-file", s.http_token_file);
+  return plan;
+}
+
+}  // namespace muster::cli
