@@ -9,7 +9,7 @@ from cluster import ClusterTest, is_alive, kill, never, process_state, started_w
 
 ATTACHED = r"agent (\d+) has reconnected"
 # With a host's marker: its agent finds further orphans of that host in each pass, until the limit of the sweep.
-MAKES_ORPHANS = ["sh", "-c", "while :; do (sleep 10 &); sleep 0.01; done"]
+MAKES_ORPHANS = ["sh", "-c", "while :; do (sleep 10 > /dev/null &); echo; sleep 0.01; done"]
 
 
 def binds(listener, address):
@@ -75,9 +75,11 @@ class AgentDeath(ClusterTest):
     def test_a_dead_hosts_port_is_free_during_the_sweep(self):
         job, starts = self.running()
         host, agent = job.nodes[0].host(), job.nodes[0].agent()
-        maker = subprocess.Popen(MAKES_ORPHANS, env=started_with(starts[0]["pid"]), start_new_session=True)
-        self.addCleanup(maker.wait)
-        self.addCleanup(maker.kill)
+        maker = subprocess.Popen(MAKES_ORPHANS, env=started_with(starts[0]["pid"]), start_new_session=True,
+                                 stdout=subprocess.PIPE)
+        for clean in (maker.stdout.close, maker.wait, maker.kill):
+            self.addCleanup(clean)
+        maker.stdout.readline()  # the first one is there
         kill(host)
         with socket.socket() as other:
             other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
