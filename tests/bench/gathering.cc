@@ -1,7 +1,7 @@
 // Prints what it costs a coordinator's process that many agents connect at once: time until each has its first
-// directive, processor time, memory, and the cost of their heartbeats once all of them run a round; with a token
-// and without one, side by side. The coordinator is the real one; the agents are real sessions that run no
-// workers. It asserts nothing.
+// directive, processor time, memory, and the cost of their heartbeats and of a look at the job (`muster status`,
+// --http) once all of them run a round; with a token and without one, side by side. The coordinator is the real
+// one; the agents are real sessions that run no workers. It asserts nothing.
 //
 //     gathering [AGENTS] [ROUNDS]        default: 1000 agents, each form 3 times
 #include <signal.h>
@@ -16,10 +16,12 @@
 #include <fstream>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "base/core/check.h"
 #include "base/crypto/identity.h"
 #include "base/io/event_loop.h"
@@ -28,6 +30,7 @@
 #include "rendezvous/transport/process_start.h"
 #include "rendezvous/transport/remote_session.h"
 #include "rendezvous/transport/server.h"
+#include "rendezvous/web/status_json.h"
 
 namespace muster::rendezvous {
 namespace {
@@ -39,6 +42,7 @@ constexpr absl::Duration kBeat = absl::Seconds(1);
 constexpr absl::Duration kLease = absl::Seconds(5);  // a new coordinator waits for its end before the first round
 constexpr absl::Duration kLimit = absl::Minutes(2);
 constexpr absl::Duration kConnectLimit = absl::Seconds(30);
+constexpr int kLooks = 10;
 constexpr int kSlots = 8;
 constexpr char kRunId[] = "run";
 constexpr char kToken[] = "a-token-of-more-than-22-characters";
@@ -48,6 +52,27 @@ struct Use {
   double cpu_s = 0;
   int64_t memory_kib = 0;  // now
 };
+
+// What one look at the job costs the coordinator's loop, and as JSON a thread of its own.
+struct Looked {
+  double view_ms = 0;
+  double json_ms = 0;
+  int64_t view_bytes = 0;
+  int64_t json_bytes = 0;
+};
+
+Looked LookAt(CoordinatorService* coordinator) {
+  Looked looked;
+  const BootTime began = EventLoop::Now();
+  const std::optional<v1::JobView> view = coordinator->Look({});
+  const BootTime seen = EventLoop::Now();
+  MUSTER_CHECK(view.has_value(), "the coordinator shows its job");
+  looked.view_bytes = static_cast<int64_t>(view->ByteSizeLong());
+  looked.json_bytes = static_cast<int64_t>(StatusJson(*view, absl::Now()).size());
+  looked.view_ms = absl::ToDoubleMilliseconds(seen - began);
+  looked.json_ms = absl::ToDoubleMilliseconds(EventLoop::Now() - seen);
+  return looked;
+}
 
 Use OwnUse() {
   rusage usage{};
@@ -67,7 +92,9 @@ std::shared_ptr<LiveCredentials> WithToken(const std::string& token) {
   return std::make_shared<LiveCredentials>(TokenCredentials({token}, kRunId));
 }
 
-// A process of its own. Writes its port to `out`, and its Use for each byte that comes from `in`.
+constexpr char kAskUse = '?', kAskLook = 'l';
+
+// A process of its own. Writes its port to `out`, and its Use or a Looked for each byte that comes from `in`.
 [[noreturn]] void Serve(int agents, const std::string& token, int in, int out) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   MUSTER_CHECK(PrepareForGrpc().ok(), "gRPC can start");
@@ -94,6 +121,11 @@ std::shared_ptr<LiveCredentials> WithToken(const std::string& token) {
   loop.Watch(in, EPOLLIN, [&](uint32_t) {
     char asked = 0;
     if (read(in, &asked, 1) != 1) std::_Exit(0);
+    if (asked == kAskLook) {
+      const Looked looked = LookAt(&coordinator);
+      MUSTER_CHECK(write(out, &looked, sizeof(looked)) == sizeof(looked), "the look was written");
+      return;
+    }
     const Use use = OwnUse();
     MUSTER_CHECK(write(out, &use, sizeof(use)) == sizeof(use), "the use was written");
   });
@@ -106,6 +138,7 @@ struct Result {
   double gathering_cpu_s = 0;
   double memory_mib = 0;
   double idle_cpu_ms = 0;  // of each second
+  Looked look;             // the slowest of some
 };
 
 class Job {
@@ -149,6 +182,10 @@ class Job {
     const Use running = Ask();
     Pass(kIdle);
     result.idle_cpu_ms = (Ask().cpu_s - running.cpu_s) * 1e3 / absl::ToDoubleSeconds(kIdle);
+    for (int i = 0; i < kLooks; ++i) {
+      const Looked look = Look();
+      if (look.view_ms > result.look.view_ms) result.look = look;
+    }
     return result;
   }
 
@@ -157,10 +194,17 @@ class Job {
     MUSTER_CHECK(read(answer_, to, size) == static_cast<ssize_t>(size), "the coordinator answers");
   }
   Use Ask() const {
-    MUSTER_CHECK(write(ask_, "?", 1) == 1, "the coordinator is asked");
+    MUSTER_CHECK(write(ask_, &kAskUse, 1) == 1, "the coordinator is asked");
     Use use;
     Read(&use, sizeof(use));
     return use;
+  }
+
+  Looked Look() const {
+    MUSTER_CHECK(write(ask_, &kAskLook, 1) == 1, "the coordinator is asked");
+    Looked looked;
+    Read(&looked, sizeof(looked));
+    return looked;
   }
 
   void Connect(size_t i) {
@@ -208,6 +252,8 @@ class Job {
     status.set_phase(v1::PHASE_RUNNING);
     status.set_outcome(v1::OUTCOME_RAN);
     status.set_live_workers(kSlots);
+    status.set_quiet_ms(100);
+    for (int slot = 0; slot < kSlots; ++slot) status.add_steps(48'120 + slot);
     ++running_;
   }
 
@@ -290,14 +336,18 @@ Result RunOnce(int agents, const std::string& token) {
 int Main(int argc, char** argv) {
   const int agents = argc > 1 ? std::atoi(argv[1]) : kDefaultAgents;
   const int rounds = argc > 2 ? std::atoi(argv[2]) : kDefaultRounds;
-  std::printf("%d agents of one machine        gathered    CPU of it   memory      CPU of beats, each second\n",
-              agents);
+  std::printf(
+      "%d agents of one machine        gathered    CPU of it   memory      CPU of beats, each second     slowest "
+      "look: as JSON\n",
+      agents);
   for (int round = 0; round < rounds; ++round) {
     for (const char* token : {"", kToken}) {
       const Result result = RunOnce(agents, token);
-      std::printf("%-30s %8.2f s %10.2f s %7.1f MiB %10.1f ms\n",
+      std::printf("%-30s %8.2f s %10.2f s %7.1f MiB %10.1f ms %20.1f ms, %d KiB: %.1f ms, %d KiB\n",
                   *token == '\0' ? "without a token" : "with a token", result.gathered_s, result.gathering_cpu_s,
-                  result.memory_mib, result.idle_cpu_ms);
+                  result.memory_mib, result.idle_cpu_ms, result.look.view_ms,
+                  static_cast<int>(result.look.view_bytes / 1024), result.look.json_ms,
+                  static_cast<int>(result.look.json_bytes / 1024));
       std::fflush(stdout);
     }
   }
