@@ -24,6 +24,18 @@ absl::StatusOr<std::string> TokenIn(const PlanInput& in, const Setting<std::stri
   return token;
 }
 
+// The job needs its own ports, and would lose them to the web server or the other way round.
+absl::Status CheckPort(const PlanInput& in, const Setting<HostPort>& http, const v1::NodeConfig& config) {
+  const uint16_t port = *http.value.port;
+  if (port != 0 && !config.single_node() && port == config.primary().port())
+    return Fault(http, "is the port on which the primary listens: choose another one");
+  const Given<PortRange>& workers = in.settings.workers.worker_port;
+  if (port != 0 && workers && workers->value.low <= port && port <= workers->value.high)
+    return Fault(http, absl::StrCat("is a port of ", ShownWithValue(workers->source, workers->text),
+                                    ": choose another one"));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<PlanLines> PlanWeb(const PlanInput& in, v1::NodeConfig* config) {
@@ -41,6 +53,7 @@ absl::StatusOr<PlanLines> PlanWeb(const PlanInput& in, v1::NodeConfig* config) {
                  "other machines reach this address, so it needs --http-token-file FILE: muster token prints "
                  "a good token");
   }
+  RETURN_IF_ERROR(CheckPort(in, *s.http, *config));
   if (s.http_token_file) {
     ASSIGN_OR_RETURN(*config->mutable_http_token(), TokenIn(in, *s.http_token_file, &plan));
     const auto& keys = config->tokens();

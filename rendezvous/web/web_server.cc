@@ -30,8 +30,7 @@ namespace {
 
 constexpr int kBacklog = 16;
 constexpr absl::Duration kStopChecked = absl::Milliseconds(50);  // while a handler waits for the job's loop
-constexpr absl::Duration kCounted =
-    absl::Milliseconds(100);  // between two counts of visitors, while some are here
+constexpr absl::Duration kCounted = absl::Milliseconds(500);     // between two counts of the visitors
 
 template <typename T, void (*Free)(T*)>
 struct FreeBy {
@@ -165,10 +164,12 @@ class WebServer::Thread {
     if (base_ != nullptr) http_.reset(evhttp_new(base_.get()));
     if (http_ == nullptr || !stop_.valid()) return absl::ResourceExhaustedError("no descriptors for a web server");
     stopped_.reset(event_new(base_.get(), stop_.get(), EV_READ, &OnStop, base_.get()));
-    recount_.reset(event_new(base_.get(), -1, 0, &OnRecount, this));
+    recount_.reset(event_new(base_.get(), -1, EV_PERSIST, &OnRecount, this));
     event_add(stopped_.get(), nullptr);
+    const timeval again = absl::ToTimeval(kCounted);
+    event_add(recount_.get(), &again);
     event_set_log_callback([](int, const char*) {});  // it would write to standard error
-    evhttp_set_allowed_methods(http_.get(), EVHTTP_REQ_GET);
+    evhttp_set_allowed_methods(http_.get(), EVHTTP_REQ_GET | EVHTTP_REQ_HEAD);
     evhttp_set_max_headers_size(http_.get(), kMaxWebRequestBytes);
     evhttp_set_max_body_size(http_.get(), 0);
     const timeval limit = absl::ToTimeval(kWebVisitLimit);
@@ -178,11 +179,9 @@ class WebServer::Thread {
     bound_ = evhttp_accept_socket_with_handle(http_.get(), listener_.get());
     if (bound_ == nullptr) return absl::ResourceExhaustedError("no memory for a web server");
     (void)listener_.Release();  // it is the server's now
-    // No descriptor is left: visitors wait in the kernel.
-    evconnlistener_set_error_cb(evhttp_bound_socket_get_listener(bound_), [](evconnlistener* listener, void* arg) {
-      evconnlistener_disable(listener);
-      static_cast<Thread*>(arg)->CountSoon();
-    });
+    // No descriptor is left: visitors wait in the kernel until the next count.
+    evconnlistener_set_error_cb(evhttp_bound_socket_get_listener(bound_),
+                                [](evconnlistener* listener, void*) { evconnlistener_disable(listener); });
     ASSIGN_OR_RETURN(thread_, StartThread([this] { event_base_dispatch(base_.get()); }));
     return absl::OkStatus();
   }
@@ -223,12 +222,6 @@ class WebServer::Thread {
     } else {
       evconnlistener_enable(listener);
     }
-    if (!visitors_.empty() || coming > 0) CountSoon();
-  }
-
-  void CountSoon() {
-    const timeval again = absl::ToTimeval(kCounted);
-    event_add(recount_.get(), &again);
   }
 
   static void OnRequest(evhttp_request* request, void* arg) {
@@ -254,7 +247,9 @@ class WebServer::Thread {
              {"Connection", "close"}})
       evhttp_add_header(headers, name, value);
     if (reply.code == 401) evhttp_add_header(headers, "WWW-Authenticate", "Bearer");
-    evbuffer_add(evhttp_request_get_output_buffer(request), reply.body.data(), reply.body.size());
+    evhttp_add_header(headers, "Content-Length", absl::StrCat(reply.body.size()).c_str());
+    if (evhttp_request_get_command(request) == EVHTTP_REQ_GET)
+      evbuffer_add(evhttp_request_get_output_buffer(request), reply.body.data(), reply.body.size());
     evhttp_send_reply(request, reply.code, nullptr, nullptr);
   }
 

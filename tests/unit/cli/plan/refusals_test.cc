@@ -59,6 +59,14 @@ INSTANTIATE_TEST_SUITE_P(
               "--http [::]:9400: other machines reach this address, so it needs --http-token-file FILE: muster "
               "token "
               "prints a good token"},
+        Wrong{{"--http", "29500", "--nnodes", "2", "--node-rank", "0", "--master-addr", "127.0.0.1"},
+              {},
+              64,
+              "--http 29500: is the port on which the primary listens: choose another one"},
+        Wrong{{"--http", "9400", "--worker-port", "9400:9410"},
+              {},
+              64,
+              "--http 9400: is a port of --worker-port 9400:9410: choose another one"},
         Wrong{{"--http-token-file", "t"}, {}, 64, "--http-token-file t: has no effect without --http"},
         Wrong{{"--source", "vertex"}, {}, 65, "--source vertex: CLUSTER_SPEC was not found on this node"},
         Wrong{{"--source", "vertex", "--standalone"},

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -19,25 +20,35 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-OwnedFd Connect(int port) {
-  OwnedFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+OwnedFd Unconnected() { return OwnedFd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)); }
+
+bool ConnectTo(int port, const OwnedFd& fd) {
   sockaddr_in name{};
   name.sin_family = AF_INET;
   name.sin_port = htons(static_cast<uint16_t>(port));
   name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (connect(fd.get(), reinterpret_cast<sockaddr*>(&name), sizeof(name)) != 0) fd.Reset();
+  return connect(fd.get(), reinterpret_cast<sockaddr*>(&name), sizeof(name)) == 0;
+}
+
+OwnedFd Connect(int port) {
+  OwnedFd fd = Unconnected();
+  if (!ConnectTo(port, fd)) fd.Reset();
   return fd;
 }
 
-std::string Get(int port, const std::string& path) {
-  const OwnedFd fd = Connect(port);
-  const std::string request = absl::StrCat("GET ", path, " HTTP/1.1\r\nHost: localhost\r\n\r\n");
-  if (send(fd.get(), request.data(), request.size(), MSG_NOSIGNAL) < 0) return "";
+// What comes until the server closes the connection.
+std::string AllOf(const OwnedFd& fd) {
   std::string answer;
   char bytes[4096];
   for (ssize_t count = 0; (count = recv(fd.get(), bytes, sizeof(bytes), 0)) > 0;)
     answer.append(bytes, static_cast<size_t>(count));
   return answer;
+}
+
+std::string Get(int port, const std::string& path) {
+  const OwnedFd fd = Connect(port);
+  const std::string request = absl::StrCat("GET ", path, " HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  return send(fd.get(), request.data(), request.size(), MSG_NOSIGNAL) < 0 ? "" : AllOf(fd);
 }
 
 class WebServerTest : public testing::Test {
@@ -104,6 +115,35 @@ TEST_F(WebServerTest, TooManyVisitorsWaitOutside) {
   EXPECT_EQ(poll(&polled, 1, 60'000), 1);
 }
 
+TEST_F(WebServerTest, AHeadHasNoBody) {
+  const OwnedFd fd = Connect(port_);
+  const std::string request = "HEAD /healthz HTTP/1.1\r\n\r\n";
+  send(fd.get(), request.data(), request.size(), MSG_NOSIGNAL);
+  const std::string answer = AllOf(fd);
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(answer, HasSubstr("Content-Length: 3\r\n"));
+  EXPECT_TRUE(answer.ends_with("\r\n\r\n")) << answer;
+}
+
+// A stranger can bring that about where the limit is low.
+TEST_F(WebServerTest, WithoutADescriptorVisitorsWait) {
+  std::vector<OwnedFd> visitors;
+  for (int i = 0; i < 8; ++i) visitors.push_back(Unconnected());
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  const rlimit none = {static_cast<rlim_t>(visitors.back().get()), limit.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &none);
+  const std::string request = "GET /healthz HTTP/1.1\r\n\r\n";
+  for (const OwnedFd& visitor : visitors) {
+    ASSERT_TRUE(ConnectTo(port_, visitor));
+    send(visitor.get(), request.data(), request.size(), MSG_NOSIGNAL);
+  }
+  pollfd polled = {visitors.back().get(), POLLIN, 0};
+  EXPECT_EQ(poll(&polled, 1, 300), 0);
+  setrlimit(RLIMIT_NOFILE, &limit);
+  EXPECT_THAT(AllOf(visitors.back()), StartsWith("HTTP/1.1 200 "));
+}
+
 // What a visitor sends that never reads its answers is bounded.
 TEST_F(WebServerTest, OneThatOnlySendsIsNotReadForEver) {
   const OwnedFd visitor = Connect(port_);
@@ -140,10 +180,7 @@ TEST_F(WebServerTest, NonsenseIsRefused) {
     const OwnedFd fd = Connect(port_);
     send(fd.get(), nonsense.data(), nonsense.size(), MSG_NOSIGNAL);
     shutdown(fd.get(), SHUT_WR);
-    char bytes[4096];
-    std::string answer;
-    for (ssize_t count = 0; (count = recv(fd.get(), bytes, sizeof(bytes), 0)) > 0;)
-      answer.append(bytes, static_cast<size_t>(count));
+    const std::string answer = AllOf(fd);
     EXPECT_EQ(answer.find("HTTP/1.1 2"), std::string::npos) << answer;
   }
   EXPECT_THAT(Get(port_, "/healthz"), StartsWith("HTTP/1.1 200 "));
