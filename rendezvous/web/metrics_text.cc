@@ -80,6 +80,8 @@ void AddRounds(const View& view, std::string* out) {
   Family(out, "muster_round", "gauge", "Number of the newest round; 0: none has begun.")
       .Add(static_cast<double>(view.round().number()));
   Family(out, "muster_world_size", "gauge", "Workers of the newest round.").Add(view.round().world_size());
+  Family(out, "muster_restarts_so_far", "gauge", "Restarts of the job so far, over all coordinators.")
+      .Add(view.left().restarts_so_far());
   Family restarts(out, "muster_restarts_total", "counter",
                   "Rounds that followed another one, by what had ended that, since this coordinator began.");
   for (const v1::Restarts& one : view.restarts())
