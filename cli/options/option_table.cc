@@ -367,14 +367,12 @@ const std::vector<OptionSpec>& RunOptions() {
        Into(&OutputSettings::report_on_all, OneOf("all", "concerned"))},
       {"http", "PORT|IP:PORT", kOutput, kJob,
        "Serve metrics for Prometheus (/metrics), /healthz and /readyz, and a page with the state of the job "
-       "(/) "
-       "at this address, on the node whose coordinator decides. With an address that is not loopback it needs "
+       "(/) at this address, on the node whose coordinator decides. With an address that is not loopback it needs "
        "--http-token-file. Default IP: 127.0.0.1. Default: none.",
        Into(&OutputSettings::http, Limited(ParseHttpAddress, LimitsFor("PORT", kPortsOrAny)))},
       {"http-token-file", "FILE", kOutput, kJob,
        "File with a token that lets its holders read what --http serves, and nothing else; not that of "
-       "--token-file, "
-       "which never crosses plain HTTP. Default: none.",
+       "--token-file, which never crosses plain HTTP. Default: none.",
        Into(&OutputSettings::http_token_file, Text)},
       {"print-completion", "bash|zsh|fish", kOutput, kPet | kNoVariable,
        "Print a script that lets the shell complete these options.", Checked(ParseShell)},

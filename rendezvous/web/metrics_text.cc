@@ -46,8 +46,6 @@ double Moment(absl::Time now, int64_t age_ms) {
   return absl::ToDoubleSeconds(now - absl::Milliseconds(age_ms) - absl::UnixEpoch());
 }
 
-double Seconds(int64_t ms) { return static_cast<double>(ms) / 1000; }
-
 // Each value of an enum has a series, so that one which is not there is 0 and not absent.
 template <typename Enum, typename Name>
 void AddEach(Enum last, Name name, const char* prefix, const std::map<int, int64_t>& counts, Family* family) {

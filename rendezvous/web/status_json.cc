@@ -13,8 +13,6 @@ using Json = nlohmann::ordered_json;
 using View = v1::JobView;
 using Node = v1::NodeView;
 
-double Seconds(int64_t ms) { return static_cast<double>(ms) / 1000; }
-
 std::string Rfc3339(absl::Time time) {
   return absl::FormatTime("%Y-%m-%d%ET%H:%M:%E3SZ", time, absl::UTCTimeZone());
 }

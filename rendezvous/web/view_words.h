@@ -18,6 +18,8 @@ const char* PhaseOf(v1::Phase phase);  // "running"
 // of a later version.
 std::string KeyOf(const std::string& name, std::string_view prefix);
 
+inline double Seconds(int64_t ms) { return static_cast<double>(ms) / 1000; }
+
 // A rate of a Progress, which is of 1000 s.
 inline double PerMinute(int64_t rate) { return static_cast<double>(rate) * 60 / 1000; }
 

@@ -232,7 +232,7 @@ class WebServer::Thread {
                            .host = HeaderOf(request, "Host"),
                            .authorization = HeaderOf(request, "Authorization")};
     const WebReply reply = AnswerTo(asked, self->access_, [self] { return Looking::Look(self->looking_); });
-    // It need not say anything while it reads.
+    // A visitor that reads its answer says nothing.
     const timeval limit = absl::ToTimeval(kWebVisitLimit);
     bufferevent_set_timeouts(evhttp_connection_get_bufferevent(evhttp_request_get_connection(request)), nullptr,
                              &limit);
