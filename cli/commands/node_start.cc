@@ -19,6 +19,7 @@
 #include "base/io/bounded_call.h"
 #include "base/io/health.h"
 #include "base/io/whole_file.h"
+#include "base/proc/run_program.h"
 #include "base/wire/facts.h"
 #include "cli/commands/launcher_line.h"
 #include "cli/launchers/inner_launcher.h"
@@ -194,7 +195,7 @@ void TakeDebugpy(RunPlan* plan) {
   const Given<DebugChoice>& debug = plan->settings.workers.debug;
   if (plan->check.exit_code != 0 || !debug || !debug->value.port || plan->launch.argv.empty()) return;
   const std::string interpreter = plan->check.path;
-  const auto found = machine::RunCommand(FindDebugpy(interpreter), kDebugpySearchLimit);
+  const auto found = RunProgram(FindDebugpy(interpreter), kDebugpySearchLimit);
   if (found.ok() && found->exit_code == kNoModule) plan->check = WithoutDebugpy(*debug, interpreter);
 }
 

@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "agent/platform/machine/machine_probe.h"
 #include "base/exit_codes.h"
 #include "base/io/thread.h"
+#include "base/proc/run_program.h"
 #include "base/text/signal_name.h"
 
 namespace muster::cli {
@@ -30,7 +30,7 @@ void WriteAtOnce(const std::string& line) {
 
 // Runs on the listening thread. The first thread may be anywhere, so no destructor runs.
 [[noreturn]] void EndBy(int signal, int exit_code) {
-  machine::EndCommands();
+  EndPrograms();
   const bool cancel = signal == SIGINT;
   WriteAtOnce("muster: " + DescribeSignal(signal) + " before the start: " + (cancel ? "cancelled" : "leaving") +
               "\n");

@@ -23,6 +23,7 @@
 #include "base/io/owned_fd.h"
 #include "base/io/temporary_folder.h"
 #include "base/proc/port_holder.h"
+#include "base/proc/run_program.h"
 #include "base/wire/ids.h"
 #include "muster/v1/rendezvous.grpc.pb.h"
 #include "rendezvous/gate/gate.h"
@@ -225,7 +226,7 @@ absl::StatusOr<std::string> TorchVersion(const std::string& python) {
       "  found = u.find_spec('torch')\n"
       "  print('of an unknown version') if found and found.origin else sys.exit(44)";
   constexpr int kNoPackage = 44;
-  const auto result = machine::RunCommand({python, "-c", kPrintVersion}, kPythonLimit);
+  const auto result = RunProgram({python, "-c", kPrintVersion}, kPythonLimit);
   const bool is_no_program = absl::IsInternal(result.status()) || absl::IsNotFound(result.status());
   if (is_no_program) return absl::InvalidArgumentError(result.status().message());
   if (!result.ok()) return result.status();

@@ -90,7 +90,7 @@ Devices NvidiaByFiles(const MachineProbe& probe) {
 }
 
 Devices FindNvidia(const MachineProbe& probe, std::vector<std::string>* warnings) {
-  const absl::StatusOr<CommandResult> list = probe.run({"nvidia-smi", "-L"}, kNvidiaSmiTimeout);
+  const absl::StatusOr<ProgramResult> list = probe.run({"nvidia-smi", "-L"}, kNvidiaSmiTimeout);
   if (list.ok() && list->exit_code == 0) {
     return {ParseNvidiaSmiList(list->output), "nvidia-smi -L lists them"};
   }

@@ -22,6 +22,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/proc/run_program.h"
 
 namespace muster::machine {
 
@@ -32,15 +33,10 @@ inline constexpr int kMaxWorkersPerNode = 1024;
 // Without persistence mode, the driver of a machine with 8 GPUs needs ten seconds or more to initialize.
 inline constexpr absl::Duration kNvidiaSmiTimeout = absl::Seconds(60);
 
-struct CommandResult {
-  int exit_code = 0;   // 128 + signal if it was killed
-  std::string output;  // standard output
-};
-
 // The machine as this process sees it; SystemProbe() is the real one.
 struct MachineProbe {
   // Runs a program from PATH, without a shell. NotFound: no such program; DeadlineExceeded: killed at `limit`.
-  std::function<absl::StatusOr<CommandResult>(const std::vector<std::string>& argv, absl::Duration limit)> run;
+  std::function<absl::StatusOr<ProgramResult>(const std::vector<std::string>& argv, absl::Duration limit)> run;
   // Names in a directory, unsorted; empty if it does not exist.
   std::function<std::vector<std::string>(const std::string& path)> list;
   // A small file's text; nullopt if it cannot be read.

@@ -20,7 +20,7 @@ using ::testing::SizeIs;
 
 // A machine with files and one program.
 struct FakeMachine {
-  absl::StatusOr<CommandResult> nvidia_smi = absl::NotFoundError("starting nvidia-smi: No such file or directory");
+  absl::StatusOr<ProgramResult> nvidia_smi = absl::NotFoundError("starting nvidia-smi: No such file or directory");
   std::map<std::string, std::string> files;
   int cpus = 6;
 
@@ -60,7 +60,7 @@ std::string GpuLine(int index) {
 
 FakeMachine WithGpus(int count) {
   FakeMachine machine;
-  CommandResult list;
+  ProgramResult list;
   for (int i = 0; i < count; ++i) list.output += GpuLine(i);
   machine.nvidia_smi = list;
   return machine;
@@ -68,7 +68,7 @@ FakeMachine WithGpus(int count) {
 
 FakeMachine WithMig() {
   FakeMachine machine;
-  machine.nvidia_smi = CommandResult{0, GpuLine(0) +
+  machine.nvidia_smi = ProgramResult{0, GpuLine(0) +
                                             "  MIG 3g.40gb     Device  0: (UUID: MIG-a)\n"
                                             "  MIG 3g.40gb     Device  1: (UUID: MIG-b)\n" +
                                             GpuLine(1)};
@@ -101,7 +101,7 @@ TEST(Accelerators, NvidiaSmiDecidesWhereItWorks) {
 
 TEST(Accelerators, OnlyLinesOfTheListAreDevices) {
   FakeMachine machine;
-  machine.nvidia_smi = CommandResult{0, "GPU access blocked\nGPU : x\nWarning GPU 0:\nNo devices found.\n\n"};
+  machine.nvidia_smi = ProgramResult{0, "GPU access blocked\nGPU : x\nWarning GPU 0:\nNo devices found.\n\n"};
   EXPECT_EQ(machine.Count().count, 0);
 }
 
@@ -112,7 +112,7 @@ TEST(Accelerators, WithoutNvidiaSmiTheDriversFilesCount) {
 
 TEST(Accelerators, AFailingNvidiaSmiIsLoggedAndFilesCount) {
   FakeMachine machine = WithProcGpus(2);
-  machine.nvidia_smi = CommandResult{9, "couldn't communicate with the NVIDIA driver"};
+  machine.nvidia_smi = ProgramResult{9, "couldn't communicate with the NVIDIA driver"};
   EXPECT_EQ(machine.Count().count, 2);
   EXPECT_THAT(machine.Count().warnings, ElementsAre(HasSubstr("nvidia-smi -L exited with 9")));
   machine.nvidia_smi = absl::DeadlineExceededError("did not answer within 1m");
@@ -121,7 +121,7 @@ TEST(Accelerators, AFailingNvidiaSmiIsLoggedAndFilesCount) {
 
 TEST(Accelerators, AFailingNvidiaSmiWithoutAGpuIsNotLogged) {
   FakeMachine machine;
-  machine.nvidia_smi = CommandResult{9, ""};
+  machine.nvidia_smi = ProgramResult{9, ""};
   EXPECT_EQ(machine.Count().count, 0);
   EXPECT_THAT(machine.Count().warnings, IsEmpty());
 }
