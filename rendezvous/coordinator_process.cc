@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/console/log.h"
 #include "base/console/writer.h"
 #include "base/core/one_signal.h"
@@ -21,14 +22,16 @@
 #include "base/io/health.h"
 #include "base/proc/port_holder.h"
 #include "base/proc/process_setup.h"
+#include "base/proc/run_program.h"
 #include "base/text/signal_name.h"
 #include "rendezvous/coordinator_service.h"
 #include "rendezvous/core/port_retry.h"
+#include "rendezvous/door.h"
+#include "rendezvous/job_shown.h"
 #include "rendezvous/transport/credential_watch.h"
 #include "rendezvous/transport/grpc_log.h"
 #include "rendezvous/transport/process_start.h"
 #include "rendezvous/transport/serving.h"
-#include "rendezvous/web/web_server.h"
 
 namespace muster::rendezvous {
 namespace {
@@ -42,7 +45,8 @@ class CoordinatorProcess {
   CoordinatorProcess(const v1::NodeConfig& config, Severity log_level, const sigset_t& ignored, ReportOf report_of)
       : config_(config), log_level_(log_level), ignored_(ignored), report_of_(std::move(report_of)) {}
   ~CoordinatorProcess() {
-    web_.reset();
+    door_.reset();
+    shown_.reset();
     service_.reset();
     if (signal_fd_ >= 0) close(signal_fd_);
     writer_.FlushLast(kFlushLimit);
@@ -93,11 +97,7 @@ class CoordinatorProcess {
             .clock = &EventLoop::Now,
             .note = [](const Note& note) { Log(kPart, note); },
             .member_attached = [](const std::string&) {}});
-    if (!config_.http().empty()) {
-      web_.emplace(
-          &loop_, WebPlanFrom(config_), [this] { return service_->Look({}); },
-          [](const Note& note) { Log(kPart, note); });
-    }
+    shown_.emplace(&loop_, config_, service_.get(), [](const Note& note) { Log(kPart, note); });
     Listen();
   }
 
@@ -150,6 +150,7 @@ class CoordinatorProcess {
     if (status.ok()) {
       port_ = service_->port();
       port_retry_.OnListening();
+      if (!door_) OpenDoor();
       for (const Note& note : ServingNotes(config_)) Log(kPart, note);
       Log(Severity::kInfo, kPart,
           "listening on " + options.listen.host + ", port " + std::to_string(service_->port()) + ", for run " +
@@ -169,11 +170,34 @@ class CoordinatorProcess {
     loop_.After(kBindRetry, [this] { Listen(); });
   }
 
+  // Its address is not known here as the nodes know it, but the port is the same.
+  void OpenDoor() {
+    Door::Ways ways;
+    ways.look = [this](const v1::Question& question) { return service_->Look(question); };
+    ways.ask = [](const v1::Question&, const Door::Done&) {};  // once it listens it has the answer itself
+    ways.last_events = [this] {
+      v1::Question question;
+      question.set_kind(v1::Question::KIND_EVENTS);
+      const std::optional<v1::JobView> view = service_->Look(question);
+      return view ? view->events() : v1::Events();
+    };
+    v1::Answer named;
+    named.set_run_id(config_.run_id());
+    named.set_coordinator(absl::StrCat(":", port_));
+    door_.emplace(&loop_, absl::StrCat("coordinator", absl::Hex(Entropy())), std::move(named), std::move(ways));
+  }
+
   void Tick() {
     service_->Tick();
-    if (web_) web_->OnTick(EventLoop::Now());
+    door_->OnTick();
+    shown_->OnTick();
     // The core's part is over once it is finished; ending the process concerns no node.
-    if (const auto verdict = service_->FinishedWith()) {
+    const auto verdict = service_->FinishedWith();
+    if (verdict && !over_since_) over_since_ = EventLoop::Now();
+    if (verdict && (shown_->IsDone() || EventLoop::Now() >= *over_since_ + kLastShown)) {
+      v1::Exit end;
+      *end.mutable_verdict() = *verdict;
+      door_->OnEnd(end);
       Print(report_of_(*verdict));
       Finish(verdict->exit_code(), verdict->reason());
       return;
@@ -217,11 +241,13 @@ class CoordinatorProcess {
                      }};
   std::optional<CredentialWatch> credentials_;
   std::unique_ptr<CoordinatorService> service_;
-  std::optional<WebServer> web_;  // with --http
+  std::optional<Door> door_;  // once it listens
+  std::optional<JobShown> shown_;
   WaitingLine waiting_;
   int signal_fd_ = -1;
-  int port_ = 0;                      // where it listens; 0: not yet
-  std::optional<BootTime> asked_at_;  // by the newest signal
+  int port_ = 0;                        // where it listens; 0: not yet
+  std::optional<BootTime> over_since_;  // the job
+  std::optional<BootTime> asked_at_;    // by the newest signal
   int asked_by_ = 0;
   CoordinatorEnd end_;
   PortRetry port_retry_;
@@ -232,7 +258,9 @@ class CoordinatorProcess {
 
 CoordinatorEnd RunCoordinator(const v1::NodeConfig& config, Severity log_level, const sigset_t& ignored,
                               ReportOf report_of) {
-  return CoordinatorProcess(config, log_level, ignored, std::move(report_of)).Run();
+  const CoordinatorEnd end = CoordinatorProcess(config, log_level, ignored, std::move(report_of)).Run();
+  EndPrograms();  // of --on-event
+  return end;
 }
 
 }  // namespace muster::rendezvous

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/time/clock.h"
 #include "base/core/check.h"
 #include "base/core/status_macros.h"
 #include "base/wire/ids.h"
@@ -9,6 +10,15 @@
 #include "rendezvous/core/stack_view.h"
 
 namespace muster::rendezvous {
+
+namespace {
+
+void SetWallTimes(v1::Events* events) {
+  const int64_t now = absl::ToUnixMillis(absl::Now());
+  for (v1::Event& event : *events->mutable_newest()) event.set_wall_ms(now - event.age_ms());
+}
+
+}  // namespace
 
 CoordinatorService::CoordinatorService(CoordinatorOptions options, uint64_t entropy, Callbacks callbacks)
     : options_(std::move(options)), entropy_(entropy), callbacks_(std::move(callbacks)) {
@@ -54,15 +64,33 @@ void CoordinatorService::Tick() { driver().Feed(&Coordinator::OnTick); }
 
 std::optional<v1::JobView> CoordinatorService::Look(const v1::Question& question) {
   if (!core_.has_value()) return std::nullopt;
-  if (question.stacks()) driver_->Feed(&Coordinator::OnStacksWanted);
+  if (question.kind() == v1::Question::KIND_STACKS) driver_->Feed(&Coordinator::OnStacksWanted);
   const BootTime now = callbacks_.clock();
+  if (question.kind() == v1::Question::KIND_EVENTS) return EventsAt(now);
   v1::JobView view = Snapshot(now, core_->job());
-  if (question.stacks()) {
+  if (question.kind() == v1::Question::KIND_STACKS) {
     view.clear_nodes();  // they are long, too, and not what was asked for
     *view.mutable_stacks() = StacksOf(now, core_->job());
   }
   view.set_protocol(kProtocol);
   return view;
+}
+
+v1::JobView CoordinatorService::EventsAt(BootTime now) const {
+  v1::JobView view;
+  view.set_protocol(kProtocol);
+  view.set_run_id(options_.run_id);
+  *view.mutable_events() = core_->job().events.ToMessage(now);
+  SetWallTimes(view.mutable_events());
+  return view;
+}
+
+v1::Events CoordinatorService::TakeNewEvents() {
+  v1::Events events;
+  if (core_.has_value())
+    events_taken_ = core_->job().events.CopyAfter(callbacks_.clock(), events_taken_, events.mutable_newest());
+  SetWallTimes(&events);
+  return events;
 }
 
 // A host that the coordinator does not know may be anybody's.

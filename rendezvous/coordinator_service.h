@@ -45,9 +45,11 @@ class CoordinatorService : private StreamEvents {
   void DetachLocal(StreamId stream);
 
   void Tick();  // every kTick
-  // The job at this moment, and, if the question wants them, the stacks that are known so far; nullopt: the core
-  // has not begun.
+  // The job at this moment, or what else the question wants, as far as it is known; nullopt: the core has not
+  // begun.
   std::optional<v1::JobView> Look(const v1::Question& question);
+  v1::Events TakeNewEvents();  // since the last call; at most kEventsPerDirective
+  bool HasNewEvents() const { return core_.has_value() && core_->job().events.last() > events_taken_; }
   std::string Waiting() const { return core_.has_value() ? core_->Waiting() : ""; }
   // The verdict, once the job is over and every node has been told or the time for that has passed.
   std::optional<v1::Verdict> FinishedWith() const;
@@ -67,6 +69,7 @@ class CoordinatorService : private StreamEvents {
   absl::Status MayAsk(const std::string& host_id) override;
   absl::StatusOr<v1::JobView> OnQuestion(const v1::Question& question) override;
 
+  v1::JobView EventsAt(BootTime now) const;
   CoordinatorDriver& driver();
   void Do(const SendDirective& send);
   void Do(const CloseStream& close);
@@ -79,6 +82,7 @@ class CoordinatorService : private StreamEvents {
   std::optional<Coordinator> core_;
   std::optional<CoordinatorDriver> driver_;  // of core_, created with it
   std::unique_ptr<Server> server_;
+  uint64_t events_taken_ = 0;  // number of the last one
   StreamId next_local_ = kLocalStreamBit;
   std::map<StreamId, std::shared_ptr<LocalAgent>> local_;
 };

@@ -18,9 +18,9 @@
 #include <variant>
 #include <vector>
 
+#include "absl/strings/str_split.h"
 #include "agent/platform/notice/notice_watch.h"
 #include "agent/process/core/agent_core.h"
-#include "agent/process/door.h"
 #include "agent/process/host_ender.h"
 #include "agent/process/local_coordinator.h"
 #include "agent/process/local_session.h"
@@ -36,9 +36,11 @@
 #include "base/io/temporary_folder.h"
 #include "base/proc/dead_hosts.h"
 #include "base/proc/process_setup.h"
+#include "base/proc/run_program.h"
 #include "base/text/tokens.h"
 #include "base/wire/ids.h"
 #include "base/wire/sidecar.h"
+#include "rendezvous/door.h"
 #include "rendezvous/transport/address.h"
 #include "rendezvous/transport/channel_options.h"
 #include "rendezvous/transport/credential_watch.h"
@@ -97,6 +99,15 @@ void TakeOwnCredentials(int tokens_fd, v1::NodeConfig* config) {
   *config->mutable_certificates() = read ? read->second : files;
 }
 
+// A sidecar runs and writes what it was given itself: the workers could have changed what the host says.
+void TakeOwnEvents(v1::NodeConfig* config) {
+  config->set_events_file(TakeVariable(kEventsVariable));
+  config->set_on_event(TakeVariable(kOnEventVariable));
+  config->clear_on_event_filter();
+  for (const absl::string_view name : absl::StrSplit(TakeVariable(kOnEventFilterVariable), ',', absl::SkipEmpty()))
+    config->add_on_event_filter(std::string(name));
+}
+
 // The agent ignores signals; the host handles them and informs it. scancel, systemd and `kill -- -1` send SIGTERM
 // to every process of a node, and then the agent, above all the primary's, is needed to leave the job in order.
 void PrepareSignals() {
@@ -141,6 +152,7 @@ class AgentProcess {
   void Do(const Probe& probe);
   void Do(const ExitAgent& exit);
 
+  bool HoldsExit(const SendToHost& send);
   void OpenDoor();
   void Tick();
   void OnMemberAttached(const std::string& peer);
@@ -167,12 +179,14 @@ class AgentProcess {
   std::optional<rendezvous::CredentialWatch> credentials_;  // made by Begin()
   std::unique_ptr<LocalCoordinator> coordinator_;           // made by Begin(); outlives the session
   std::unique_ptr<rendezvous::Session> session_;
-  std::map<bool, std::unique_ptr<rendezvous::Inquiry>> inquiries_;  // of the door: with stacks, and without
-  std::unique_ptr<Door> door_;
+  std::map<v1::Question::Kind, std::unique_ptr<rendezvous::Inquiry>> inquiries_;  // of the door
+  std::unique_ptr<rendezvous::Door> door_;
 
   bool disconnecting_ = false;
   bool closed_ = false;
-  bool exit_sent_ = false;  // the host was told to exit
+  bool exit_sent_ = false;               // the host was told to exit
+  std::optional<SendToHost> held_exit_;  // it is to be told
+  std::optional<BootTime> held_until_;   // at the latest; nullopt: nothing was held yet
   std::optional<int> exit_code_;
   BootTime exit_deadline_;
 };
@@ -209,7 +223,26 @@ AgentProcess::~AgentProcess() {
   InitLog({});
 }
 
+// Before the end of the job its last events are shown: with workers that have ended nothing else waits for that.
+bool AgentProcess::HoldsExit(const SendToHost& send) {
+  if (exit_sent_ || coordinator_->HasShownAll()) return false;
+  const BootTime now = EventLoop::Now();
+  // A host takes an agent that says nothing for half of a lease for frozen.
+  const absl::Duration lease = rendezvous::LeaseOf(config_);
+  const bool is_leased = lease > absl::ZeroDuration();
+  if (!held_until_)
+    held_until_ = now + (is_leased ? std::min(rendezvous::kLastShown, lease / 4) : rendezvous::kLastShown);
+  if (now >= *held_until_) {
+    Log(Severity::kWarning, "coordinator",
+        "the job is over: what is left to be done for --events and --on-event is given up");
+    return false;
+  }
+  held_exit_ = send;
+  return true;
+}
+
 void AgentProcess::Do(const SendToHost& send) {
+  if (send.directive.has_exit() && HoldsExit(send)) return;
   if (send.directive.has_start()) UpdateLogContext(send.directive.start());
   // The host prints the very last line, so flush what agent and coordinator have logged about the end.
   if (send.directive.has_exit() && !std::exchange(exit_sent_, true)) {
@@ -290,7 +323,10 @@ bool AgentProcess::Begin(const v1::HostStatus& first) {
            .json = given.log_json(),
            .run_id = given.run_id(),
            .host = given.hostname()});
-  if (start_.by_sidecar) TakeOwnCredentials(start_.tokens_fd, host_.mutable_config());
+  if (start_.by_sidecar) {
+    TakeOwnCredentials(start_.tokens_fd, host_.mutable_config());
+    TakeOwnEvents(host_.mutable_config());
+  }
   config_ = host_.config();
   UpdateLogContext(host_.memory().last());
   if (!TakeCredentials()) return false;
@@ -371,18 +407,28 @@ void AgentProcess::CheckLocalAddress() {
 }
 
 void AgentProcess::OpenDoor() {
-  Door::Ways ways;
+  rendezvous::Door::Ways ways;
   ways.look = [this](const v1::Question& question) { return coordinator_->Look(question); };
-  ways.ask = [this](const v1::Question& question, Door::Done done) {
-    inquiries_[question.stacks()] = std::make_unique<rendezvous::Inquiry>(
+  ways.ask = [this](const v1::Question& question, rendezvous::Door::Done done) {
+    inquiries_[question.kind()] = std::make_unique<rendezvous::Inquiry>(
         rendezvous::DialPlanFrom(config_, credentials_->credentials()),
-        rendezvous::Inquiry::Asker{rendezvous::IdentityOf(config_), config_.run_id()}, question, kAskLimit, &loop_,
-        std::move(done));
+        rendezvous::Inquiry::Asker{rendezvous::IdentityOf(config_), config_.run_id()}, question,
+        rendezvous::kAskLimit, &loop_, std::move(done));
+  };
+  ways.last_events = [this] {
+    v1::Question question;
+    question.set_kind(v1::Question::KIND_EVENTS);
+    v1::Events events;
+    if (const auto view = coordinator_->Look(question))
+      events = view->events();
+    else
+      core_.events().AddTo(EventLoop::Now(), events.mutable_newest());
+    return events;
   };
   v1::Answer named;
   named.set_run_id(config_.run_id());
   named.set_coordinator(config_.single_node() ? host_.host_id() : ToString(config_.primary()));
-  door_ = std::make_unique<Door>(&loop_, host_.host_id(), std::move(named), std::move(ways));
+  door_ = std::make_unique<rendezvous::Door>(&loop_, host_.host_id(), std::move(named), std::move(ways));
 }
 
 // Every agent watches anew: its predecessor has passed a notice on to the host, or this agent receives it again.
@@ -491,6 +537,7 @@ void AgentProcess::Tick() {
   door_->OnTick();
   driver_.Feed(&AgentCore::OnServesOthers, coordinator_->HasRemoteMembers());
   driver_.Feed(&AgentCore::OnTick);
+  if (held_exit_) Do(*std::exchange(held_exit_, std::nullopt));
   loop_.After(kTick, [this] { Tick(); });
 }
 
@@ -501,7 +548,9 @@ int RunAgent(const AgentStart& start) {
   KeepMemoryPrivate();                 // until it is known that the job has no secret: TakeCredentials()
   setsid();                            // fails if the host has done it already
   PrepareSignals();
-  return AgentProcess(start).Run();
+  const int exit_code = AgentProcess(start).Run();
+  EndPrograms();  // of --on-event
+  return exit_code;
 }
 
 }  // namespace muster::agent

@@ -18,6 +18,7 @@ LocalCoordinator::LocalCoordinator(EventLoop* loop, const v1::HostStatus& first,
                                    std::shared_ptr<const rendezvous::LiveCredentials> credentials,
                                    std::function<void(const std::string& peer)> member_attached)
     : loop_(loop),
+
       config_(first.config()),
       host_id_(first.host_id()),
       host_began_(FromBootNanos(first.memory().joined_boot_ns())),
@@ -38,7 +39,7 @@ void LocalCoordinator::CloseSockets() {
 }
 
 void LocalCoordinator::GiveUpPort() {
-  web_.reset();
+  if (shown_) shown_->StopListening();
   has_given_up_ = true;
   if (service_ != nullptr) service_->StopListening();
   rendezvous::StopListening(sockets_);
@@ -135,14 +136,11 @@ void LocalCoordinator::OnMemberAttached() {
 void LocalCoordinator::Tick() {
   if (!serves_ || (!listens_ && !config_.single_node())) return;
   service_->Tick();
-  if (web_ == nullptr && !has_given_up_ && !config_.http().empty()) StartWeb();
-  if (web_ != nullptr) web_->OnTick(EventLoop::Now());
-}
-
-void LocalCoordinator::StartWeb() {
-  web_ = std::make_unique<rendezvous::WebServer>(
-      loop_, rendezvous::WebPlanFrom(config_), [this] { return Look({}); },
-      [](const Note& note) { Log("coordinator", note); });
+  if (!shown_) {
+    shown_.emplace(loop_, config_, service_.get(), [](const Note& note) { Log("coordinator", note); });
+    if (has_given_up_) shown_->StopListening();
+  }
+  shown_->OnTick();
 }
 
 }  // namespace muster::agent

@@ -15,9 +15,9 @@
 #include "muster/v1/host.pb.h"
 #include "rendezvous/coordinator_service.h"
 #include "rendezvous/core/port_retry.h"
+#include "rendezvous/job_shown.h"
 #include "rendezvous/transport/listen_address.h"
 #include "rendezvous/transport/session.h"
-#include "rendezvous/web/web_server.h"
 
 namespace muster::agent {
 
@@ -56,6 +56,7 @@ class LocalCoordinator {
   std::optional<v1::JobView> Look(const v1::Question& question) {
     return serves_ ? service_->Look(question) : std::nullopt;
   }
+  bool HasShownAll() const { return !shown_ || shown_->IsDone(); }  // of --events and --on-event
   bool HasRemoteMembers() const { return service_ != nullptr && service_->HasRemoteMembers(); }
 
  private:
@@ -65,10 +66,10 @@ class LocalCoordinator {
   void CheckAddress();
   void SayWhoIsLetIn();
   void RefreshPortHolder(BootTime now);
-  void StartWeb();
   uint16_t Port() const { return static_cast<uint16_t>(config_.primary().port()); }
 
   EventLoop* const loop_;
+
   const v1::NodeConfig config_;
   const std::string host_id_;
   const BootTime host_began_;
@@ -79,7 +80,7 @@ class LocalCoordinator {
   std::unique_ptr<rendezvous::CoordinatorService> service_;
   std::unique_ptr<ReachCheck> reach_check_;
   rendezvous::PortRetry port_retry_;
-  std::unique_ptr<rendezvous::WebServer> web_;  // with --http, once this serves
+  std::optional<rendezvous::JobShown> shown_;  // once this serves
   bool listens_ = false;
   bool serves_ = false;
   bool has_given_up_ = false;  // its ports

@@ -27,6 +27,9 @@ inline constexpr char kNodeUsable[] = "node_usable";
 inline constexpr char kNodeRefused[] = "node_refused";
 inline constexpr char kNodeSetAside[] = "node_set_aside";
 inline constexpr char kNodesDiffer[] = "nodes_differ";
+inline constexpr char kTakeover[] = "takeover";
+inline constexpr char kRecovered[] = "recovered";
+inline constexpr char kFirstSign[] = "first_sign";
 inline constexpr char kLeaving[] = "leaving";
 inline constexpr char kLeaseEnded[] = "lease_ended";
 inline constexpr char kCoordinatorLost[] = "coordinator_lost";
@@ -36,6 +39,13 @@ inline constexpr char kHostLost[] = "host_lost";
 inline constexpr char kWaiting[] = "waiting";
 inline constexpr char kStacks[] = "stacks";
 inline constexpr char kHang[] = "hang";
+inline constexpr char kAll[] = "all";  // in a list of names: each of them
+inline constexpr char kStalled[] = "stalled";
+inline constexpr char kRestartStorm[] = "restart_storm";
+inline constexpr char kBudgetLow[] = "budget_low";
+inline constexpr char kSparesExhausted[] = "spares_exhausted";
+inline constexpr char kNodeSuspect[] = "node_suspect";
+inline constexpr char kWaitingLong[] = "waiting_long";
 inline constexpr char kSlowRanks[] = "slow_ranks";
 
 }  // namespace events
@@ -45,6 +55,8 @@ struct NoteSubject {
   int64_t rank = -1;       // global rank of the worker that the line is about; -1: none
   int64_t node_rank = -1;  // rank of the node that the line is about; -1: none, or not known
   int64_t round = -1;      // number of the round that the line is about; -1: the one that the process knows
+  // Name of the node's machine; empty: not known, or there is none. Only the job's events have it, not the log.
+  std::string host = {};
 };
 
 struct Note {

@@ -87,6 +87,8 @@ Range ForBound(v1::Bound bound) {
       return {0, 0, kMaxFramesSent};
     case v1::RANKS:
       return {0, 0, kMaxRanksSent};
+    case v1::EVENTS:
+      return {0, 0, kMaxEventsSent};
     case v1::FACTS:
       return {0, kMaxLongText, kMaxFactsSent};
     default:  // ANY; a test finds a field without a bound

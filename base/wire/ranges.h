@@ -29,6 +29,8 @@ inline constexpr int64_t kMaxLongText = 256 * 1024;
 inline constexpr int64_t kMaxFailureText = 8 * 1024;
 inline constexpr int64_t kMaxFailuresSent = 16;  // failures in one message, beside its first; agents send 8
 inline constexpr int64_t kMaxFactsSent = 1024;
+// Events in one message: agents send half of that, coordinators 16.
+inline constexpr int64_t kMaxEventsSent = 256;
 inline constexpr int64_t kMaxAbsentSent = 16;  // nodes that one WAIT names; coordinators name 8
 // Bytes of a whole failure, those within it included, and of a verdict. Agents send a quarter of that. The verdict
 // that is made of them must fit into a message to every node, with a round and its exclusions; and an agent's

@@ -25,5 +25,9 @@ inline constexpr char kTlsCertVariable[] = "MUSTER_TLS_CERT";
 inline constexpr char kTlsKeyVariable[] = "MUSTER_TLS_KEY";
 inline constexpr char kTlsCaVariable[] = "MUSTER_TLS_CA";
 inline constexpr char kTlsNameVariable[] = "MUSTER_TLS_NAME";
+// What they run and write for the job's events. The host's word does not count: the workers could have changed it.
+inline constexpr char kEventsVariable[] = "MUSTER_EVENTS";
+inline constexpr char kOnEventVariable[] = "MUSTER_ON_EVENT";
+inline constexpr char kOnEventFilterVariable[] = "MUSTER_ON_EVENT_FILTER";
 
 }  // namespace muster

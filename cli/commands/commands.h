@@ -30,6 +30,7 @@ int HostCommand(const Invocation& invocation);
 int HealthCommand(const Invocation& invocation);
 int StatusCommand(const Invocation& invocation);
 int StacksCommand(const Invocation& invocation);
+int EventsCommand(const Invocation& invocation);
 int InstallCommand(const Invocation& invocation);
 int TokenCommand(const Invocation& invocation);
 int VersionCommand(const Invocation& invocation);
@@ -48,6 +49,7 @@ std::string HostHelp();
 std::string HealthHelp();
 std::string StatusHelp();
 std::string StacksHelp();
+std::string EventsHelp();
 std::string InstallHelp();
 std::string TokenHelp();
 
@@ -59,6 +61,7 @@ const std::vector<OptionSpec>& HostCommandOptions();
 const std::vector<OptionSpec>& HealthOptions();
 const std::vector<OptionSpec>& StatusOptions();
 const std::vector<OptionSpec>& StacksOptions();
+const std::vector<OptionSpec>& EventsOptions();
 
 inline constexpr char kLocalCommand[] = "muster local";
 inline constexpr char kLocalNodeCommand[] = "local-node";
@@ -152,6 +155,13 @@ inline constexpr Subcommand kSubcommands[] = {
      .options = StacksOptions,
      .usage = "[--ranks RANKS] [--json]",
      .summary = "Say where the workers of a running job stand, those that differ from the others first."},
+    {.name = "events",
+     .kind = CommandKind::kShows,
+     .run = EventsCommand,
+     .help = EventsHelp,
+     .options = EventsOptions,
+     .usage = "[--follow] [--json]",
+     .summary = "Say what has happened to a running job: rounds, failures, losses, recoveries."},
     {.name = "install",
      .kind = CommandKind::kShows,
      .run = InstallCommand,

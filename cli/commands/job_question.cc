@@ -1,11 +1,14 @@
 #include "cli/commands/job_question.h"
 
+#include <cstdio>
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "base/core/status_macros.h"
 #include "base/core/time.h"
@@ -41,17 +44,18 @@ absl::StatusOr<JobHere> ChosenJob(const std::vector<JobHere>& jobs, const Given<
     return absl::UnavailableError(
         "no job of this user has a node here (root sees those of all users): ask on one of its nodes, as with "
         "srun --jobid=ID --overlap -N1 -n1 muster status, kubectl exec POD -- muster status, or docker exec "
-        "CONTAINER muster status");
+        "CONTAINER muster status. A job that has ended: muster status --from FILE, if it wrote one (--events, "
+        "--report)");
   }
-  const std::string here = absl::StrJoin(names, ", ");
+  const std::string here = absl::StrCat("\n  ", absl::StrJoin(names, "\n  "));
   if (run_id && meant.empty())
     return absl::NotFoundError(
-        absl::StrCat("--rdzv-id ", OneLine(run_id->value), ": no such job is here, but: ", here));
+        absl::StrCat("--rdzv-id ", OneLine(run_id->value),
+                     ": no such job is here (one that has ended: muster status --from FILE), but:", here));
   if (run_id)
     return absl::AlreadyExistsError(
-        absl::StrCat("several jobs with one run id are here, which only --endpoint tells apart: ", here));
-  return absl::AlreadyExistsError(
-      absl::StrCat("several jobs are here; give --rdzv-id with the id of one: ", here));
+        absl::StrCat("several jobs with one run id are here, which only --endpoint tells apart:", here));
+  return absl::AlreadyExistsError(absl::StrCat("several jobs are here; add the id of one (--rdzv-id):", here));
 }
 
 Given<std::string> GivenOf(const CommandLine& line, const char* option) {
@@ -94,12 +98,32 @@ absl::StatusOr<Ask> Chosen(const CommandLine& line) {
 
 const std::vector<OptionSpec>& JobOptions() {
   static const auto* const table = new std::vector<OptionSpec>{
-      {kRunId, "ID", Group::kOther, kOwn, "Of the jobs that are here, the one with this run id."},
+      {kRunId, "ID", Group::kOther, kOwn,
+       "Of the jobs that are here, the one with this run id. The id alone, without the option, does the same."},
       {kEndpoint, "HOST:PORT", Group::kOther, kOwn,
        "Ask the coordinator at this address instead: the primary's, as --rdzv-endpoint names it. Needs --rdzv-id "
        "and the job's token."},
       {kTokenFileOption, "FILE", Group::kOther, kOwn, "With --endpoint: the job's token. Default: MUSTER_TOKEN."}};
   return *table;
+}
+
+absl::StatusOr<CommandLine> ParseQuestion(const std::vector<OptionSpec>& options,
+                                          const std::vector<std::string>& words, const std::string& command) {
+  ASSIGN_OR_RETURN(CommandLine line, ParseCommandLine(options, words, command));
+  if (line.script.empty()) return line;
+  ASSIGN_OR_RETURN(CommandLine rest, ParseCommandLine(options, line.script_arguments, command));
+  if (!rest.script.empty() || line.given.contains(kRunId) || rest.given.contains(kRunId))
+    return absl::InvalidArgumentError(absl::StrCat(OneLine(rest.script.empty() ? line.script : rest.script), ": ",
+                                                   command, " takes the id of one job"));
+  rest.given.merge(line.given);
+  rest.given[kRunId] = line.script;
+  rest.help |= line.help;
+  return rest;
+}
+
+std::string IdIn(const CommandLine& line) {
+  const auto found = line.given.find(kRunId);
+  return found == line.given.end() ? "" : found->second;
 }
 
 bool AsksOverNetwork(const CommandLine& line) { return line.given.contains(kEndpoint); }
@@ -113,7 +137,7 @@ absl::StatusOr<v1::JobView> AskJob(const CommandLine& line, const v1::Question& 
 absl::StatusOr<v1::JobView> AskForStacks(const CommandLine& line) {
   ASSIGN_OR_RETURN(const Ask ask, Chosen(line));
   v1::Question question;
-  question.set_stacks(true);
+  question.set_kind(v1::Question::KIND_STACKS);
   const BootTime until = EventLoop::Now() + kStacksLimit;
   while (true) {
     absl::StatusOr<v1::JobView> view = ask(question);
@@ -143,8 +167,11 @@ bool MayPass(const absl::Status& why) {
 
 bool MayCome(const absl::Status& why) { return MayPass(why) || absl::IsNotFound(why); }
 
+// A list of jobs has a line for each.
 int CannotTell(const absl::Status& why) {
-  const int code = Complain(why);
+  const std::vector<std::string> lines = absl::StrSplit(why.message(), '\n');
+  const int code = Complain(absl::Status(why.code(), lines.front()));
+  for (size_t i = 1; i < lines.size(); ++i) std::fprintf(stderr, "%s\n", OneLine(lines[i]).c_str());
   return absl::IsInvalidArgument(why) || absl::IsFailedPrecondition(why) ? code : kExitCannotTell;
 }
 

@@ -1,6 +1,7 @@
 // What the commands that ask a running job have in common: which job is meant, and how it is reached.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -13,6 +14,11 @@ namespace muster::cli {
 
 // A job is at a door of this machine, or, with --endpoint, at its coordinator's address.
 const std::vector<OptionSpec>& JobOptions();
+// Reads the words of such a command: its options, which JobOptions() are among, and a job's id instead of
+// --rdzv-id.
+absl::StatusOr<CommandLine> ParseQuestion(const std::vector<OptionSpec>& options,
+                                          const std::vector<std::string>& words, const std::string& command);
+std::string IdIn(const CommandLine& line);  // the id of a job; empty: none is named
 bool AsksOverNetwork(const CommandLine& line);
 
 // Without an answer after there was one, or while a job is awaited: an agent or a coordinator may just be

@@ -29,6 +29,7 @@ namespace {
 
 constexpr char kOption[] = "host-socket";
 constexpr char kHostnameVariable[] = "HOSTNAME";
+constexpr const char* kOfEvents[] = {"events", "on-event", "on-event-filter"};
 constexpr size_t kSidecarIdBytes = 8;
 constexpr absl::Duration kFirstWait = absl::Minutes(10);   // for the host, unless --join-timeout says otherwise
 constexpr absl::Duration kProblemWait = absl::Minutes(1);  // to tell the host what is wrong here
@@ -43,8 +44,9 @@ bool DescribesTheJob(const std::string& variable) {
 
 // The files are in this container.
 bool IsOfSidecarAlone(const std::string& variable) {
-  for (const char* own : {kTokenVariable, kTokenFileVariable, kHostSocketVariable, kTlsCertVariable,
-                          kTlsKeyVariable, kTlsCaVariable, kTlsNameVariable}) {
+  for (const char* own :
+       {kTokenVariable, kTokenFileVariable, kHostSocketVariable, kTlsCertVariable, kTlsKeyVariable, kTlsCaVariable,
+        kTlsNameVariable, kEventsVariable, kOnEventVariable, kOnEventFilterVariable}) {
     if (variable == own) return true;
   }
   return false;
@@ -99,6 +101,28 @@ absl::Status TakeTokens(const Settings& settings, const Environment& environment
   return TakeCertificates(settings.membership, !own.tokens.empty(), warnings);
 }
 
+// A command for events may have a secret in it, which the workers need not know.
+std::vector<std::string> WithoutEvents(const std::vector<std::string>& arguments) {
+  absl::StatusOr<CommandLine> line = ParseCommandLine(RunOptions(), arguments, "muster run");
+  if (!line.ok()) return {};  // the host hears why
+  size_t own = 0;
+  for (const char* option : kOfEvents) own += line->given.erase(option);
+  if (own == 0) return arguments;
+  std::vector<std::string> rest;
+  for (const auto& [name, value] : line->given) {
+    const bool is_switch = FindOption(RunOptions(), name)->is_switch();
+    rest.push_back(is_switch ? absl::StrCat("--", name) : absl::StrCat("--", name, "=", value));
+  }
+  return rest;
+}
+
+void LeaveForAgents(const OutputSettings& s) {
+  setenv(kEventsVariable, ValueOr<std::string>(s.events, "").c_str(), 1);
+  setenv(kOnEventVariable, ValueOr<std::string>(s.on_event, "").c_str(), 1);
+  const std::vector<std::string> names = s.on_event_filter ? s.on_event_filter->value : std::vector<std::string>();
+  setenv(kOnEventFilterVariable, absl::StrJoin(names, ",").c_str(), 1);
+}
+
 }  // namespace
 
 std::string HostSocketOf(const absl::StatusOr<CommandLine>& line, const std::vector<std::string>& arguments,
@@ -124,7 +148,7 @@ v1::AgentHello HelloOf(const std::vector<std::string>& arguments, const Environm
   hello.set_protocol(kSplitProtocol);
   hello.set_version(version);
   hello.set_sidecar_id(sidecar_id);
-  for (const std::string& argument : arguments) hello.add_arguments(argument);
+  for (const std::string& argument : WithoutEvents(arguments)) hello.add_arguments(argument);
   for (const auto& [name, value] : environment) {
     if (IsOfSidecarAlone(name)) continue;
     if (DescribesTheJob(name)) (*hello.mutable_variables())[name] = value;
@@ -164,6 +188,7 @@ int RunAsSidecar(const absl::StatusOr<CommandLine>& line, const Environment& env
   if (problem.ok()) {
     const Settings settings = *ReadSettings(*line, environment);
     options.first_wait = ValueOr(settings.times.join_timeout, kFirstWait);
+    LeaveForAgents(settings.output);
     log.level = *LogLevel(environment);
     log.json = settings.output.log_json && settings.output.log_json->value;
   } else {

@@ -32,7 +32,7 @@ const std::vector<OptionSpec>& StacksOptions() {
 }
 
 std::string StacksHelp() {
-  std::string out = R"(Usage: muster stacks [--ranks RANKS] [--json] [--rdzv-id ID]
+  std::string out = R"(Usage: muster stacks [--ranks RANKS] [--json] [ID]
        muster stacks --endpoint HOST:PORT --rdzv-id ID [--token-file FILE]
 
 Says where the workers of a running job stand: ranks that stand at the same
@@ -54,12 +54,9 @@ Exit codes:
 }
 
 int StacksCommand(const Invocation& invocation) {
-  const auto line = ParseCommandLine(StacksOptions(), invocation.arguments, "muster stacks");
+  const auto line = ParseQuestion(StacksOptions(), invocation.arguments, "muster stacks");
   if (!line.ok()) return Complain(line.status());
   if (line->help) return Print(StacksHelp());
-  if (!line->script.empty())
-    return Complain(absl::InvalidArgumentError(
-        absl::StrCat(OneLine(line->script), ": muster stacks takes no arguments; --ranks chooses ranks")));
   absl::StatusOr<std::vector<RankPair>> ranks = std::vector<RankPair>();
   if (const auto given = line->given.find(kRanks); given != line->given.end())
     ranks = ParseRankRanges(given->second);

@@ -84,7 +84,7 @@ int Watch(const CommandLine& line) {
   const bool json = line.given.contains(kJson);
   if (!json && isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1) return WatchOnTerminal(asks);
   return WatchAsText(
-      asks,
+      asks, kLookEvery,
       [&line, json](const v1::JobView& view) {
         return json ? rendezvous::StatusJson(view, absl::Now())
                     : StatusText(view, line.given.contains(kVerbose)) + "\n";
@@ -95,9 +95,13 @@ int Watch(const CommandLine& line) {
 constexpr size_t kMaxReports = 64 * 1024 * 1024;  // bytes of a file, to which many jobs may have appended
 
 // Once a job has ended nobody answers, but its report does.
-int TellFrom(const std::string& path) {
+int TellFrom(const std::string& path, const CommandLine& line) {
+  if (line.given.contains(kJson))
+    return Complain(absl::InvalidArgumentError("--json: --from prints text; the file itself is JSON"));
+
   const absl::StatusOr<std::string> reports = ReadWholeFile(path, kMaxReports);
-  const absl::StatusOr<Story> story = reports.ok() ? StoryOf(*reports) : absl::StatusOr<Story>(reports.status());
+  const absl::StatusOr<Story> story =
+      reports.ok() ? StoryOf(*reports, IdIn(line)) : absl::StatusOr<Story>(reports.status());
   if (!story.ok()) {
     Complain(absl::UnavailableError(absl::StrCat("--from ", OneLine(path), ": ", story.status().message())));
     return kExitCannotTell;
@@ -128,7 +132,7 @@ const std::vector<OptionSpec>& StatusOptions() {
          "ended: "
          "it has ended; the exit code is 0 if its own is, and 1 if not."},
         {kFrom, "FILE", Group::kOther, kOwn,
-         "Tell how a job went that has ended, from the file that it wrote for --report."}};
+         "Tell how a job went that has ended, from the file that it wrote for --report or --events."}};
     own->insert(own->end(), JobOptions().begin(), JobOptions().end());
     return own;
   }();
@@ -137,7 +141,7 @@ const std::vector<OptionSpec>& StatusOptions() {
 
 std::string StatusHelp() {
   std::string out = R"(Usage: muster status [--json] [--verbose] [--watch | --wait STATE]
-                     [--rdzv-id ID]
+                     [ID]
        muster status --endpoint HOST:PORT --rdzv-id ID [--token-file FILE]
        muster status --from FILE
 
@@ -162,16 +166,13 @@ Exit codes:
 }
 
 int StatusCommand(const Invocation& invocation) {
-  const auto line = ParseCommandLine(StatusOptions(), invocation.arguments, "muster status");
+  const auto line = ParseQuestion(StatusOptions(), invocation.arguments, "muster status");
   if (!line.ok()) return Complain(line.status());
   if (line->help) return Print(StatusHelp());
-  if (!line->script.empty())
-    return Complain(absl::InvalidArgumentError(
-        absl::StrCat(line->script, ": muster status takes no arguments; --rdzv-id chooses a job")));
   if (line->given.contains(kWait) + line->given.contains(kWatch) + line->given.contains(kFrom) > 1)
     return Complain(absl::InvalidArgumentError("--watch, --wait and --from exclude each other"));
   if (const auto wait = line->given.find(kWait); wait != line->given.end()) return Wait(wait->second, *line);
-  if (const auto from = line->given.find(kFrom); from != line->given.end()) return TellFrom(from->second);
+  if (const auto from = line->given.find(kFrom); from != line->given.end()) return TellFrom(from->second, *line);
   if (line->given.contains(kWatch)) return Watch(*line);
   const absl::StatusOr<v1::JobView> view = AskJob(*line, v1::Question());
   return view.ok() ? Show(*view, *line) : CannotTell(view.status());

@@ -162,7 +162,8 @@ int WatchOnTerminal(const WatchAsks& asks) {
   return 0;
 }
 
-int WatchAsText(const WatchAsks& asks, const std::function<std::string(const v1::JobView& view)>& show,
+int WatchAsText(const WatchAsks& asks, absl::Duration every,
+                const std::function<std::string(const v1::JobView& view)>& show,
                 const std::function<int(const v1::JobEnd& end)>& show_end) {
   std::optional<std::future<absl::StatusOr<v1::JobEnd>>> end;  // since the first answer
   BootTime answered_at = absl::InfinitePast();
@@ -177,8 +178,8 @@ int WatchAsText(const WatchAsks& asks, const std::function<std::string(const v1:
       return CannotTell(view.status());
     }
     if (!end) {
-      absl::SleepFor(kLookEvery);
-    } else if (end->wait_for(absl::ToChronoMilliseconds(kLookEvery)) == std::future_status::ready) {
+      absl::SleepFor(every);
+    } else if (end->wait_for(absl::ToChronoMilliseconds(every)) == std::future_status::ready) {
       const absl::StatusOr<v1::JobEnd> how = end->get();
       return how.ok() ? show_end(*how) : CannotTell(how.status());
     }

@@ -22,9 +22,10 @@ struct WatchAsks {
 // On a terminal; returns the exit code.
 int WatchOnTerminal(const WatchAsks& asks);
 
-// Elsewhere: prints what show() makes of each answer. Returns when nobody reads any more, or what show_end()
-// returns of the end of the job.
-int WatchAsText(const WatchAsks& asks, const std::function<std::string(const v1::JobView& view)>& show,
+// Elsewhere: looks so often, and prints what show() makes of each answer. Returns when nobody reads any more, or
+// what show_end() returns of the end of the job.
+int WatchAsText(const WatchAsks& asks, absl::Duration every,
+                const std::function<std::string(const v1::JobView& view)>& show,
                 const std::function<int(const v1::JobEnd& end)>& show_end);
 
 }  // namespace muster::cli

@@ -15,7 +15,8 @@ namespace {
 
 constexpr char kTokenItself[] = "token";
 
-constexpr std::string_view kCommandWithoutScript = "muster coordinator";
+constexpr std::string_view kCommandsWithScript[] = {"muster run",   kTorchrun,    "deepspeed",
+                                                    "muster local", "muster env", "muster host"};
 
 std::string WithDashes(std::string_view name) {
   std::string result(name);
@@ -24,8 +25,9 @@ std::string WithDashes(std::string_view name) {
 }
 
 absl::Status NoSuchOption(const std::string& word, const std::string& meant, std::string_view command) {
-  const char* const script_hint =
-      command == kCommandWithoutScript ? "" : "options of the script go after the script; ";
+  const bool has_script = std::find(std::begin(kCommandsWithScript), std::end(kCommandsWithScript), command) !=
+                          std::end(kCommandsWithScript);
+  const char* const script_hint = has_script ? "options of the script go after the script; " : "";
   return absl::InvalidArgumentError(
       absl::StrCat(Shown(word), ": no such option", meant.empty() ? "" : "; did you mean --", meant,
                    meant.empty() ? "" : "?", " (", script_hint, "see ", AsAbsl(command), " --help)"));

@@ -9,8 +9,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "base/core/note.h"
 #include "base/core/status_macros.h"
 #include "cli/options/values.h"
+#include "rendezvous/core/event_book.h"
 
 namespace muster::cli {
 namespace {
@@ -84,6 +86,20 @@ absl::StatusOr<std::vector<int>> ParseLocalRanks(std::string_view text) {
     ranks.push_back(*rank);
   }
   return ranks;
+}
+
+absl::StatusOr<std::vector<std::string>> ParseEventNames(std::string_view text) {
+  const std::vector<std::string_view>& known = rendezvous::JobEvents();
+  std::vector<std::string> names;
+  for (const absl::string_view name : absl::StrSplit(AsAbsl(text), ',')) {
+    names.emplace_back(absl::StripAsciiWhitespace(name));
+    if (names.back() == events::kAll) continue;
+    if (std::find(known.begin(), known.end(), names.back()) != known.end()) continue;
+    std::string all = events::kAll;
+    for (const std::string_view one : known) absl::StrAppend(&all, ", ", AsAbsl(one));
+    return Expected(absl::StrCat("names of events, separated by commas: ", all));
+  }
+  return names;
 }
 
 absl::StatusOr<std::vector<std::string>> ParseFilters(std::string_view text) {

@@ -1,6 +1,6 @@
-// Parsers for the values of torchrun's options for output and signals. Pure; errors are InvalidArgument with only
-// the reason, to which the caller adds the option. The grammar is that of torch 2.13, without its limit to
-// one-digit ranks.
+// Parsers for the values of options for output and signals. Pure; errors are InvalidArgument with only
+// the reason, to which the caller adds the option. The grammar of torchrun's options is that of torch 2.13,
+// without its limit to one-digit ranks.
 #pragma once
 
 #include <cstdint>
@@ -38,6 +38,7 @@ std::string ShowLogSizes();  // "64k to 1048576G"
 absl::StatusOr<StreamChoice> ParseStreams(std::string_view text);
 absl::StatusOr<std::vector<int>> ParseLocalRanks(std::string_view text);       // "0,1"
 absl::StatusOr<std::vector<std::string>> ParseFilters(std::string_view text);  // "error,warning"; ",," is a comma
+absl::StatusOr<std::vector<std::string>> ParseEventNames(std::string_view text);  // "node_lost,hang", or "all"
 absl::StatusOr<int64_t> ParseSize(std::string_view text);          // "500k", "20M", "1G": bytes, powers of 1024
 absl::StatusOr<SignalChoice> ParseSignals(std::string_view text);  // "SIGTERM,SIGUSR1"
 absl::StatusOr<std::string> ParseNumaBinding(std::string_view text);

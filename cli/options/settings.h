@@ -154,6 +154,9 @@ struct OutputSettings {
   Given<bool> log_split;
   Given<std::string> report;
   Given<bool> report_on_all;
+  Given<std::string> events;
+  Given<std::string> on_event;
+  Given<std::vector<std::string>> on_event_filter;
   Given<HostPort> http;
   Given<std::string> http_token_file;
 };

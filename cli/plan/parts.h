@@ -63,7 +63,8 @@ absl::StatusOr<PlanLines> PlanGrowth(const PlanInput& in, v1::NodeConfig* config
 
 PlanLines PlanHooks(const PlanInput& in, host::HostOptions* host, host::LaunchPlan* launch);  // HookSettings
 absl::StatusOr<PlanLines> PlanTimes(const PlanInput& in, v1::NodeConfig* config);             // TimeSettings
-absl::StatusOr<PlanLines> PlanWeb(const PlanInput& in, v1::NodeConfig* config);  // --http of OutputSettings
+absl::StatusOr<PlanLines> PlanWeb(const PlanInput& in,
+                                  v1::NodeConfig* config);  // --events, --on-event and --http
 PlanLines PlanOutput(const PlanInput& in, v1::NodeConfig* config, host::LaunchPlan* launch);  // OutputSettings
 
 // LeavingSettings: when the node leaves by itself, and how it leaves.

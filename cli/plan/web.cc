@@ -1,4 +1,4 @@
-// The web server of the coordinator.
+// What the coordinator shows of the job: the file and the command of its events, its web server.
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
@@ -36,18 +36,33 @@ absl::Status CheckPort(const PlanInput& in, const Setting<HostPort>& http, const
   return absl::OkStatus();
 }
 
+absl::Status PlanEvents(const OutputSettings& s, v1::NodeConfig* config, PlanLines* plan) {
+  config->set_events_file(ValueOr<std::string>(s.events, ""));
+  plan->AddGiven("events", s.events);
+  if (s.on_event_filter && !s.on_event) return Fault(*s.on_event_filter, "has no effect without --on-event");
+  config->set_on_event(ValueOr<std::string>(s.on_event, ""));
+  if (s.on_event_filter)
+    config->mutable_on_event_filter()->Assign(s.on_event_filter->value.begin(), s.on_event_filter->value.end());
+  plan->AddGiven("on-event", s.on_event);
+  plan->AddGiven("on-event-filter", s.on_event_filter);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<PlanLines> PlanWeb(const PlanInput& in, v1::NodeConfig* config) {
   const OutputSettings& s = in.settings.output;
   PlanLines plan;
+  RETURN_IF_ERROR(PlanEvents(s, config, &plan));
+  if (config->coordinator_alone() && (s.events || s.on_event || s.http))
+    plan.notes.emplace_back(
+        "--events, --on-event and --http have no effect on a node of a job with --coordinator: give them to "
+        "muster "
+        "coordinator");
   if (!s.http) {
     if (s.http_token_file) return Fault(*s.http_token_file, "has no effect without --http");
     return plan;
   }
-  if (config->coordinator_alone())
-    plan.notes.emplace_back(
-        "--http has no effect on a node of a job with --coordinator: muster coordinator listens there");
   if (!s.http_token_file && !IsLoopback(s.http->value.host)) {
     return Fault(*s.http,
                  "other machines reach this address, so it needs --http-token-file FILE: muster token prints "

@@ -1,16 +1,18 @@
 #include "cli/status/door_visits.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "agent/process/door.h"
 #include "base/core/status_macros.h"
 #include "base/io/event_loop.h"
 #include "base/io/frame_exchange.h"
 #include "base/io/local_door.h"
 #include "base/text/text.h"
+#include "rendezvous/door.h"
 
 namespace muster::cli {
 namespace {
@@ -38,23 +40,46 @@ absl::StatusOr<v1::Answer> Visit(const std::string& door, const v1::Question& qu
   return Await(asked, limit);
 }
 
+using DoorsOfJobs =
+    std::map<std::pair<std::string, std::string>, std::vector<std::string>>;  // by id and coordinator
+
+// `muster coordinator` names its port alone, ":29400": the nodes that name that port at some host are of its job,
+// unless there are several such jobs.
+void JoinSeparateCoordinators(DoorsOfJobs* doors) {
+  for (auto separate = doors->begin(); separate != doors->end();) {
+    const auto& [run_id, port] = separate->first;
+    const auto same = [&, run = run_id, end = port](const auto& other) {
+      return other.first.first == run && other.first.second != end && absl::EndsWith(other.first.second, end);
+    };
+    const bool joins = absl::StartsWith(port, ":") && std::count_if(doors->begin(), doors->end(), same) == 1;
+    if (!joins) {
+      ++separate;
+      continue;
+    }
+    std::vector<std::string>& nodes = std::find_if(doors->begin(), doors->end(), same)->second;
+    nodes.insert(nodes.end(), separate->second.begin(), separate->second.end());
+    separate = doors->erase(separate);
+  }
+}
+
 }  // namespace
 
 // All doors are asked before any is awaited: those of frozen agents cost their time once, however many there are.
 std::vector<JobHere> JobsHere() {
   v1::Question question;
-  question.set_names_only(true);
+  question.set_kind(v1::Question::KIND_NAME);
   std::vector<std::pair<std::string, OwnedFd>> asked;
-  for (const std::string& door : DoorsHere(agent::kDoorPrefix)) {
+  for (const std::string& door : DoorsHere(rendezvous::kDoorPrefix)) {
     absl::StatusOr<OwnedFd> fd = Ask(door, question);
     if (fd.ok()) asked.emplace_back(door, *std::move(fd));
   }
   const BootTime until = EventLoop::Now() + kNameLimit;
-  std::map<std::pair<std::string, std::string>, std::vector<std::string>> doors;
+  DoorsOfJobs doors;
   for (const auto& [door, fd] : asked) {
     const absl::StatusOr<v1::Answer> answer = Await(fd, until - EventLoop::Now());
     if (answer.ok()) doors[{answer->run_id(), answer->coordinator()}].push_back(door);
   }
+  JoinSeparateCoordinators(&doors);
   std::vector<JobHere> jobs;
   for (auto& [job, of_job] : doors) jobs.push_back({job.first, job.second, std::move(of_job)});
   return jobs;
@@ -74,7 +99,7 @@ absl::StatusOr<v1::JobView> ViewOf(const JobHere& job, const v1::Question& quest
 // A door closes with its agent, too, and the next agent opens it again.
 absl::StatusOr<v1::JobEnd> EndOf(const JobHere& job) {
   v1::Question question;
-  question.set_until_end(true);
+  question.set_kind(v1::Question::KIND_END);
   std::string why = "no node of it is here any more";
   BootTime until = EventLoop::Now() + kDoorBack;
   while (EventLoop::Now() < until) {
@@ -90,7 +115,8 @@ absl::StatusOr<v1::JobEnd> EndOf(const JobHere& job) {
     }
     absl::SleepFor(kKnockAgain);
   }
-  return absl::UnavailableError(absl::StrCat("it is not known how ", OneLine(job.run_id), " has ended: ", why));
+  return absl::UnavailableError(
+      absl::StrCat("it is not known how job ", OneLine(job.run_id), " has ended: ", why));
 }
 
 }  // namespace muster::cli

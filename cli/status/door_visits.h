@@ -1,4 +1,4 @@
-// Asks the doors of the nodes of this machine (agent/process/door.h). Any thread; blocks within its limits.
+// Asks the doors of the nodes of this machine (rendezvous/door.h). Any thread; blocks within its limits.
 #pragma once
 
 #include <string>

@@ -3,15 +3,18 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
+#include "base/core/note.h"
 #include "base/core/status_macros.h"
 #include "base/text/text.h"
 #include "base/wire/time_spent.h"
+#include "cli/status/events_text.h"
 #include "cli/status/status_text.h"
 #include "nlohmann/json.hpp"
 
@@ -25,17 +28,9 @@ constexpr int kRoundsShown = 10;
 // The report that a text is; nullopt: none.
 std::optional<Json> ReportIn(std::string_view text) {
   Json json = Json::parse(text.begin(), text.end(), nullptr, false);
-  const bool is_one = json.is_object() && json.contains("exit_code") && json["exit_code"].is_number_integer();
+  const bool is_one = json.is_object() && !json.contains("event") && json.contains("exit_code") &&
+                      json["exit_code"].is_number_integer();
   return is_one ? std::optional(std::move(json)) : std::nullopt;
-}
-
-std::optional<Json> NewestReport(std::string_view reports) {
-  if (std::optional<Json> whole = ReportIn(reports)) return whole;
-  const std::vector<absl::string_view> lines = absl::StrSplit(AsAbsl(reports), '\n');
-  for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
-    if (std::optional<Json> one = ReportIn(AsStd(*line))) return one;
-  }
-  return std::nullopt;
 }
 
 // A report of an older version may lack a field, and a file may hold anything.
@@ -43,6 +38,18 @@ std::string TextAt(const Json& object, const char* name) {
   const auto found = object.is_object() ? object.find(name) : object.end();
   if (!object.is_object() || found == object.end()) return "";
   return found->is_string() ? OneLine(found->get<std::string>()) : found->is_number() ? found->dump() : "";
+}
+
+std::optional<Json> NewestReport(std::string_view reports, std::string_view run_id) {
+  const auto is_meant = [run_id](const Json& report) {
+    return run_id.empty() || TextAt(report, "run_id") == run_id;
+  };
+  if (std::optional<Json> whole = ReportIn(reports)) return is_meant(*whole) ? whole : std::nullopt;
+  const std::vector<absl::string_view> lines = absl::StrSplit(AsAbsl(reports), '\n');
+  for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
+    if (std::optional<Json> one = ReportIn(AsStd(*line)); one && is_meant(*one)) return one;
+  }
+  return std::nullopt;
 }
 
 double NumberAt(const Json& object, const char* name) {
@@ -110,13 +117,57 @@ void AddRestarts(const Json& restarts, std::string* out) {
   if (count > 0) AppendRow("lost", absl::StrCat(Brief(MillisecondsAt(restarts, "lost_s")), " by restarts"), out);
 }
 
+// The events of the newest run in a file of --events, or of the newest one with this id.
+v1::JobView EventsIn(std::string_view file, std::string_view only) {
+  v1::JobView view;
+  for (const absl::string_view line : absl::StrSplit(AsAbsl(file), '\n', absl::SkipEmpty())) {
+    const Json object = Json::parse(line.begin(), line.end(), nullptr, false);
+    absl::Time at;
+    if (!absl::ParseTime(absl::RFC3339_full, TextAt(object, "time"), &at, nullptr)) continue;
+    v1::Event event;
+    event.set_name(TextAt(object, "event"));
+    event.set_text(TextAt(object, "message"));
+    event.set_is_bad(TextAt(object, "severity") != "INFO");
+    event.set_wall_ms(absl::ToUnixMillis(at));
+    const std::string run_id = TextAt(object, "run_id");
+    if (event.name().empty() || run_id.empty() || (!only.empty() && run_id != only)) continue;
+    const auto& before = view.events().newest();
+    const bool is_next =
+        event.name() == events::kRoundStarted && !before.empty() && before.rbegin()->name() == events::kVerdict;
+    if (run_id != view.run_id() || is_next) view.clear_events();
+    view.set_run_id(run_id);
+    *view.mutable_events()->add_newest() = std::move(event);
+  }
+  return view;
+}
+
+std::optional<Story> StoryOfEvents(std::string_view file, std::string_view run_id) {
+  const v1::JobView view = EventsIn(file, run_id);
+  if (!view.has_events()) return std::nullopt;
+  Story story;
+  story.exit_code = kExitAttention;
+  std::string verdict = " has no verdict in this file";
+  for (const v1::Event& event : view.events().newest()) {
+    if (event.name() == events::kLeaving) verdict = absl::StrCat(" has no verdict in this file: ", event.text());
+    if (event.name() != events::kVerdict) continue;
+    verdict = absl::StrCat(" has ended: ", event.text());
+    story.exit_code = event.is_bad() ? kExitAttention : 0;
+  }
+  story.text = absl::StrCat(story.exit_code == 0 ? "well: " : "ATTENTION: ", "job ", view.run_id(), verdict, "\n",
+                            EventsText(view.events(), absl::UnixEpoch(), absl::LocalTimeZone()));
+  return story;
+}
+
 }  // namespace
 
-absl::StatusOr<Story> StoryOf(std::string_view reports) {
-  const std::optional<Json> report = NewestReport(reports);
-  if (!report)
+absl::StatusOr<Story> StoryOf(std::string_view file, std::string_view run_id) {
+  const std::optional<Json> report = NewestReport(file, run_id);
+  if (!report) {
+    if (const std::optional<Story> story = StoryOfEvents(file, run_id)) return *story;
     return absl::InvalidArgumentError(
-        "it has no report of muster: a JSON object with exit_code, as --report writes it");
+        absl::StrCat("it has neither a report of muster (--report) nor events (--events)",
+                     run_id.empty() ? "" : " of this job"));
+  }
   Story story;
   story.exit_code = (*report)["exit_code"].get<int>();
   story.text = absl::StrCat(story.exit_code == 0 ? "well: " : "ATTENTION: ", "job ", TextAt(*report, "run_id"),

@@ -1,4 +1,4 @@
-// What a job's report (--report) says of it once it has ended. Pure.
+// What a job's report (--report), or the file of its events (--events), says of it once it has ended. Pure.
 #pragma once
 
 #include <string>
@@ -13,8 +13,9 @@ struct Story {
   int exit_code = 0;  // the job's
 };
 
-// reports: the content of a report, or of a file to which several jobs have appended theirs, a line each: the last
-// report counts. InvalidArgument: the text contains no report.
-absl::StatusOr<Story> StoryOf(std::string_view reports);
+// file: the content of a report or of a file of events, or of one to which several jobs have appended theirs, a
+// line each: the last one counts, or with a run_id the last one of that. InvalidArgument: the text contains
+// neither.
+absl::StatusOr<Story> StoryOf(std::string_view file, std::string_view run_id = "");
 
 }  // namespace muster::cli

@@ -97,7 +97,9 @@ std::string WhatItDoes(const View& view) {
                                         Counted(view.round().node_count(), "node"));
   switch (view.state()) {
     case View::STATE_RECOVERING:
-      return absl::StrCat("a new coordinator finds out what runs, for ", Age(view.state_ms()));
+      return absl::StrCat(
+          view.nodes().empty() ? "waits for its first nodes, for " : "a new coordinator finds out what runs, for ",
+          Age(view.state_ms()));
     case View::STATE_GATHERING:
       return absl::StrCat("waits for nodes for ", Age(view.state_ms()), ": ", OneLine(view.reason()));
     case View::STATE_RUNNING:

@@ -35,6 +35,22 @@ void Drain(BootTime now, const StopReason& why, const Acting& acting, Effects* o
         job, out, {.rank = why.rank, .node_rank = why.node_rank});
 }
 
+std::string Millis(absl::Duration time) {
+  return time < absl::Milliseconds(1) ? "0ms" : absl::FormatDuration(absl::Trunc(time, absl::Milliseconds(1)));
+}
+
+// A round has just begun or goes on.
+void EndRecovery(const Glance& glance, Job* job, Effects* out) {
+  if (!job->history.OnStart(glance.now)) return;
+  const EndedRound& ended = job->history.newest().back();
+  Say(Severity::kInfo,
+      absl::StrCat("round ", job->greatest.number(), " began ", Millis(ended.lost),
+                   " after the first sign that round ", ended.number, " had to end", ": ", Millis(ended.detecting),
+                   " to notice that, ", Millis(ended.draining), " to stop, ", Millis(ended.gathering),
+                   " to gather"),
+      out, {.event = events::kRecovered, .round = NumberOfRound(*job)});
+}
+
 }  // namespace
 
 // ---- verdicts -----------------------------------------------------------------------------------------------
@@ -82,7 +98,7 @@ void MakeRound(const Glance& glance, const Acting& acting, Effects* out) {
   const std::vector<Candidate> members = AssignSeats(glance.candidates(), RoundSize(glance.job, glance.ready()));
   acting.announcements->OnMembers(glance.job, members, out);
   BeginRound(glance.now, members, acting.job, out);
-  acting.job->history.OnStart(glance.now);
+  EndRecovery(glance, acting.job, out);
 }
 
 void ContinueRound(const Glance& glance, const Acting& acting, Effects* out) {
@@ -90,7 +106,7 @@ void ContinueRound(const Glance& glance, const Acting& acting, Effects* out) {
   Enter(State::kRunning, glance.now, "all members of the round are back", acting.job, out);
   greatest.is_controlled = greatest.kept.ever_controlled = true;
   acting.job->hang.BeginRound(glance.now);
-  acting.job->history.OnStart(glance.now);
+  EndRecovery(glance, acting.job, out);
   greatest.gone.ForgetFailures();
 }
 

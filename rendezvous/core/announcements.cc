@@ -92,7 +92,10 @@ void Announcements::OnExcluded(const Job& job, Effects* out) const {
                      job.options.exclude_after == 1 ? " time" : " times",
                      " in a row (--exclude-after); excluding it for ",
                      absl::FormatDuration(job.options.exclude_for), " unless too few other nodes are ready"),
-        out, {.event = events::kNodeSetAside, .node_rank = host->part.round.node_rank()});
+        out,
+        {.event = events::kNodeSetAside,
+         .node_rank = host->part.round.node_rank(),
+         .host = host->status.hostname()});
   }
 }
 

@@ -8,6 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/wire/ids.h"
 #include "rendezvous/core/admission.h"
+#include "rendezvous/core/enter.h"
+#include "rendezvous/core/event_record.h"
 #include "rendezvous/core/explain.h"
 #include "rendezvous/core/learning.h"
 #include "rendezvous/core/losses.h"
@@ -37,6 +39,7 @@ bool Coordinator::MayEnd(BootTime now) const {
 // ---- events -------------------------------------------------------------------------------------------------
 
 void Coordinator::OnStatus(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out) {
+  const Recording recording(now, &job_, out);
   if (!job_.hosts.IsVoidHint(status)) return TakeIn(now, stream, status, out);
   const Host* const known = job_.hosts.Find(status.host_id());
   if (known != nullptr && known->status.has_place()) job_.hosts.VoidHint(status.host_id());
@@ -122,6 +125,7 @@ void Coordinator::DecideAndPush(BootTime now, Effects* out) {
 }
 
 void Coordinator::OnClosed(BootTime now, StreamId stream, Effects* out) {
+  const Recording recording(now, &job_, out);
   NoticeLateness(now);
   job_.refusals.ForgetStream(stream);
   const std::string id = job_.hosts.IdOf(stream);
@@ -146,21 +150,25 @@ void Coordinator::OnClosed(BootTime now, StreamId stream, Effects* out) {
 }
 
 void Coordinator::OnTick(BootTime now, Effects* out) {
+  const Recording recording(now, &job_, out);
   NoticeLateness(now);
   announcements_.OnLeaseCheck(job_, out);
   DealRanksAnew(out);
   DecideAndPush(now, out);
   announcements_.OnTick(now, job_, out);
   job_.stacks.OnTick(now);
-  NoteProgress(now);
+  NoteProgress(now, out);
+  conditions_.OnTick(now, job_, out);
 }
 
-void Coordinator::NoteProgress(BootTime now) {
+void Coordinator::NoteProgress(BootTime now, Effects* out) {
   if (job_.steps.IsDue(now)) job_.steps.Add(now, job_.state == State::kRunning ? PaceNow(now, job_).rate : 0);
   if (!job_.time.IsDue(now)) return;
   const TimeLedger::Moment moment = MomentOf(now, job_);
   job_.time.OnTick(now, moment);
-  if (moment.has_shown_signs) job_.history.OnSignOfLife(moment.sign);
+  if (!moment.has_shown_signs || !job_.history.OnSignOfLife(moment.sign)) return;
+  Say(Severity::kDebug, absl::StrCat("round ", job_.greatest.number(), " shows its first sign of life"), out,
+      {.event = events::kFirstSign, .round = NumberOfRound(job_)});
 }
 
 // The usual batch line expands $SLURM_NODEID before srun starts the nodes, so that all of them claim rank 0.
@@ -187,6 +195,7 @@ void Coordinator::DealRanksAnew(Effects* out) {
 }
 
 void Coordinator::OnTurnedAway(BootTime now, const std::string& address, const std::string& reason, Effects* out) {
+  const Recording recording(now, &job_, out);
   job_.refusals.NoteTurnedAway(now, absl::StrCat("a node at ", address.empty() ? "an unknown address" : address),
                                reason, out);
 }
@@ -200,8 +209,13 @@ void Coordinator::OnStacksWanted(BootTime now, Effects* out) {
 }
 
 void Coordinator::OnAskedToEnd(BootTime now, Effects* out) {
+  const Recording recording(now, &job_, out);
   NoticeLateness(now);
-  if (!job_.asked_to_end_at) job_.asked_to_end_at = now;
+  if (!job_.asked_to_end_at) {
+    job_.asked_to_end_at = now;
+    Say(Severity::kDebug, "this coordinator was asked to end", out,
+        {.event = events::kLeaving, .round = NumberOfRound(job_)});
+  }
   DecideAndPush(now, out);
 }
 

@@ -18,6 +18,7 @@
 #include "base/core/time.h"
 #include "muster/v1/rendezvous.pb.h"
 #include "rendezvous/core/announcements.h"
+#include "rendezvous/core/conditions.h"
 #include "rendezvous/core/effects.h"
 #include "rendezvous/core/host.h"
 #include "rendezvous/core/job.h"
@@ -71,13 +72,14 @@ class Coordinator {
   bool DecidedJustNow(BootTime now) const;
   void DecideAndPush(BootTime now, Effects* out);
   void DealRanksAnew(Effects* out);
-  void NoteProgress(BootTime now);
+  void NoteProgress(BootTime now, Effects* out);
 
   Random random_;
   Job job_;
   NodeLines lines_;
   Outbox outbox_;
   Announcements announcements_;
+  Conditions conditions_;
   BootTime decided_at_ = absl::InfinitePast();
   bool undecided_ = false;  // news has arrived since decided_at_
 };

@@ -65,6 +65,17 @@ void FillHang(const Job& job, const Host& host, v1::Directive* directive) {
   if (rank >= first && rank < first + host.part.workers) *directive->mutable_hang() = *job.hang.kill_order;
 }
 
+// To a few members in other processes: they outlive this coordinator. Repeated until the host has applied a
+// directive that had them, since one that is not written yet gives way to the next.
+void FillEvents(BootTime now, const Job& job, Host* host, v1::Directive* directive) {
+  if (!job.WasMember(*host) || host->part.round.node_rank() >= kEventHolders || IsLocal(host->stream)) return;
+  Exchange& exchange = host->exchange;
+  const uint64_t last = job.events.CopyAfter(now, exchange.events_held, directive->mutable_events());
+  if (directive->events().empty() || exchange.events_seq != 0) return;
+  exchange.events_sent = last;
+  exchange.events_seq = directive->id().seq();
+}
+
 v1::Verdict VerdictFor(const Job& job, const Host& host) {
   const bool held = host.status.has_verdict() && host.status.verdict().digest() == job.verdict->digest();
   return held ? Brief(*job.verdict) : *job.verdict;
@@ -139,6 +150,7 @@ v1::Directive Directives::For(BootTime now, const Job& job, Host* host) {
   SetHeldDigests(job, *host, &directive);
   FillOrder(now, job, host, &directive);
   if (directive.has_run()) FillHang(job, *host, &directive);
+  FillEvents(now, job, host, &directive);
   if (const std::optional<v1::Lease> lease = LeaseFor(job, *host, directive)) {
     *directive.mutable_lease() = *lease;
     host->lease_until = LeaseEnd(job, *host);

@@ -39,6 +39,10 @@ void Exchange::NoteSent(uint64_t seq, BootTime now, int order) {
 }
 
 void Exchange::NoteApplied(uint64_t seq) {
+  if (events_seq != 0 && seq >= events_seq) {
+    events_held = events_sent;
+    events_seq = 0;
+  }
   while (!sent_.empty() && sent_.front().first < seq) sent_.pop_front();
   if (!sent_.empty() && sent_.front().first == seq) echoed_sent_at = sent_.front().second;
 }
@@ -46,6 +50,7 @@ void Exchange::NoteApplied(uint64_t seq) {
 void Exchange::BeginEpoch() {
   echoed_sent_at = absl::InfinitePast();
   counts_from = run_seq = stop_seq = release_seq = 0;
+  events_seq = 0;
   order_sent = -1;
   sent_.clear();
 }

@@ -32,6 +32,9 @@ struct Exchange {
   uint64_t run_seq = 0;      // seq of the first RUN of the greatest round; 0: not sent
   uint64_t stop_seq = 0;     // seq of the first STOP of this drain; 0: not sent
   uint64_t release_seq = 0;  // seq of the first RELEASE; 0: not sent
+  // Numbers of the job's events: the newest that this stream has surely got; the newest in the directive with
+  // events_seq, the first one after that which had any. 0: none.
+  uint64_t events_held = 0, events_sent = 0, events_seq = 0;
   BootTime run_sent_at = absl::InfinitePast();
   // When the directive that it has applied was sent. This bounds the lease of the primary's own node.
   BootTime echoed_sent_at = absl::InfinitePast();

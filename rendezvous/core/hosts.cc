@@ -36,6 +36,7 @@ std::optional<StreamId> Hosts::Attach(BootTime now, StreamId stream, const v1::A
   host.stream = stream;
   host.attached_at = now;
   host.exchange.order_sent = -1;
+  host.exchange.events_held = host.exchange.events_seq = 0;
   streams_[stream] = status.host_id();
   if (status.has_place()) places_seen_.insert(status.place());
   return before;

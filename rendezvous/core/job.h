@@ -11,6 +11,7 @@
 #include "muster/v1/rendezvous.pb.h"
 #include "rendezvous/core/budgets.h"
 #include "rendezvous/core/crash_loops.h"
+#include "rendezvous/core/event_book.h"
 #include "rendezvous/core/farewell.h"
 #include "rendezvous/core/gathering.h"
 #include "rendezvous/core/greatest_round.h"
@@ -51,6 +52,7 @@ struct Job {
   StepHistory steps;
   TimeLedger time;
   StackQuestion stacks;
+  EventBook events;
 
   std::optional<v1::Verdict> verdict;
   BootTime concluded_at = absl::InfiniteFuture();  // when this coordinator reached or learned the verdict

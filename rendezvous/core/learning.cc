@@ -48,8 +48,9 @@ void LearnUse(BootTime now, bool was_unusable, Host& host, NodeLines* lines, Eff
   const bool ends = !was_unusable && status.phase() == v1::PHASE_UNUSABLE,
              begins = was_unusable && status.phase() == v1::PHASE_READY;
   if ((!ends && !begins) || !host.use_lines.Take(now) || !lines->Take(now, out)) return;
-  if (ends) return Say(Severity::kWarning, WhyUnusable(status), out, {.event = events::kNodeUnusable});
-  Say(Severity::kInfo, absl::StrCat(status.hostname(), " is usable again"), out, {.event = events::kNodeUsable});
+  NoteSubject about{.event = ends ? events::kNodeUnusable : events::kNodeUsable, .host = host.status.hostname()};
+  if (ends) return Say(Severity::kWarning, WhyUnusable(status), out, about);
+  Say(Severity::kInfo, absl::StrCat(status.hostname(), " is usable again"), out, about);
 }
 
 void LearnTimes(BootTime now, const v1::AgentStatus& status, Host& host, Job* job) {
@@ -170,6 +171,12 @@ void LearnStacks(Host& host, Job* job) {
   host.status.clear_stacks();
 }
 
+// Only from a host that does not follow this coordinator yet: later there is nothing to learn.
+void LearnEvents(BootTime now, Host& host, Job* job) {
+  if (!job->Follows(host)) job->events.Adopt(now, host.status.events());
+  host.status.clear_events();
+}
+
 // The successor, on the same machine, found no process of the dead host alive: only there the hash of that process
 // can be known. The loss is dated at the dead host's last status, so that failures of its peers count as echoes.
 void LearnProvedDeath(BootTime now, const v1::AgentStatus& successor, Job* job, NodeLines* lines, Effects* out) {
@@ -204,6 +211,16 @@ void LearnVerdict(BootTime now, const Host& host, Job* job, Effects* out) {
   Conclude(now, verdict, job, out);
 }
 
+// Without a verdict this is the end that people hear of.
+void LearnPrimaryLeaves(const Host& host, Job* job, Effects* out) {
+  if (job->primary_leaves || !host.status.at_primary() || !(host.IsLeaving() || host.IsGone())) return;
+  job->primary_leaves = true;
+  if (host.status.cancelled()) return;  // the verdict follows
+  const std::string why = host.IsGone() ? "its host has ended" : host.WhyItLeft();
+  Say(Severity::kDebug, absl::StrCat("the node that decides leaves the job: ", why), out,
+      {.event = events::kLeaving, .round = NumberOfRound(*job), .host = host.status.hostname()});
+}
+
 }  // namespace
 
 Host& Learn(BootTime now, StreamId stream, const v1::AgentStatus& status, Job* job, NodeLines* lines,
@@ -220,13 +237,14 @@ Host& Learn(BootTime now, StreamId stream, const v1::AgentStatus& status, Job* j
   const BootTime heard_before = host.last_status_at;
   LearnTimes(now, status, host, job);
   job->hosts.Claim(host);
-  job->primary_leaves |= status.at_primary() && (host.IsLeaving() || host.IsGone());
+  LearnPrimaryLeaves(host, job, out);
   LearnRounds(now, host, job, out);
   if (status.cancelled() && job->cancelled_on.empty()) job->cancelled_on = NodeName(*job, host);
   LearnFarewell(host, job);
   LearnLoss(now, heard_before, host, *job);
   LearnFailure(now, host, job);
   LearnStacks(host, job);
+  LearnEvents(now, host, job);
   if (job->Follows(host)) host.exchange.NoteApplied(host.status.applied().seq());
   if (!status.predecessor_dead().empty()) LearnProvedDeath(now, status, job, lines, out);
   if (status.has_verdict()) LearnVerdict(now, host, job, out);
@@ -239,7 +257,7 @@ void BeginEpoch(BootTime now, uint64_t above, Random* random, Job* job, Effects*
   Say(Severity::kInfo,
       absl::StrCat("another coordinator has served this job; learning its state from the nodes, as epoch ",
                    ToString(job->epoch())),
-      out);
+      out, {.event = events::kTakeover});
   job->greatest.BeginEpoch();
   for (auto& [id, host] : job->hosts) host.exchange.BeginEpoch();
   if (!job->verdict && job->state != State::kRecovering) TurnBack(now, "a newer epoch", job, out);

@@ -37,7 +37,8 @@ void NoteNodeLost(BootTime at, const Host& host, const std::string& text, bool i
   Say(Severity::kWarning, text, out,
       {.event = events::kNodeLost,
        .node_rank = host.part.round.node_rank(),
-       .round = static_cast<int64_t>(job->greatest.number())});
+       .round = static_cast<int64_t>(job->greatest.number()),
+       .host = host.status.hostname()});
 }
 
 void ForgetEnded(const std::string& host_id, Job* job, Effects* out) {

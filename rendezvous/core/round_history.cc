@@ -8,7 +8,7 @@ void RoundHistory::OnEnd(const EndedRound& round) {
   if (is_open_ && newest_.back().number == round.number)
     newest_.pop_back();
   else
-    OnStart(round.trouble);
+    (void)OnStart(round.trouble);
   newest_.push_back(round);
   is_open_ = true;
   shows_nothing_since_.reset();
@@ -17,8 +17,8 @@ void RoundHistory::OnEnd(const EndedRound& round) {
   ++earlier_;
 }
 
-void RoundHistory::OnStart(BootTime now) {
-  if (!is_open_) return;
+bool RoundHistory::OnStart(BootTime now) {
+  if (!is_open_) return false;
   is_open_ = false;
   EndedRound& ended = newest_.back();
   ended.lost = now - ended.trouble;
@@ -29,13 +29,15 @@ void RoundHistory::OnStart(BootTime now) {
   recoveries_.Add(RecoveryPhase::kDetect, ended.detecting);
   recoveries_.Add(RecoveryPhase::kDrain, ended.draining);
   recoveries_.Add(RecoveryPhase::kGather, ended.gathering);
+  return true;
 }
 
-void RoundHistory::OnSignOfLife(BootTime at) {
-  if (!shows_nothing_since_ || newest_.empty()) return;
+bool RoundHistory::OnSignOfLife(BootTime at) {
+  if (!shows_nothing_since_ || newest_.empty()) return false;
   newest_.back().starting = std::max(absl::ZeroDuration(), at - *shows_nothing_since_);
   recoveries_.Add(RecoveryPhase::kStart, *newest_.back().starting);
   shows_nothing_since_.reset();
+  return true;
 }
 
 absl::Duration RoundHistory::LostBy(BootTime now) const {

@@ -36,8 +36,9 @@ struct EndedRound {
 class RoundHistory {
  public:
   void OnEnd(const EndedRound& round);  // again: the newest account of the same round counts
-  void OnStart(BootTime now);           // of the next round, or the same one goes on
-  void OnSignOfLife(BootTime at);       // of a worker of the round that runs
+  // The next round starts, or the same one goes on. True: it ends a recovery.
+  bool OnStart(BootTime now);
+  bool OnSignOfLife(BootTime at);  // of a worker of the round that runs. True: it is the first after a recovery
 
   const std::deque<EndedRound>& newest() const { return newest_; }
   int earlier() const { return earlier_; }  // ones that are not among them

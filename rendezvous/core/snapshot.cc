@@ -130,21 +130,6 @@ int CountSince(const std::vector<BootTime>& times, BootTime since) {
       std::count_if(times.begin(), times.end(), [since](BootTime time) { return time > since; }));
 }
 
-// The round's own cost counts once it is drained; of earlier ones what is still in its window.
-void SetBudgets(BootTime now, const Job& job, v1::Budgets* left) {
-  const CoordinatorOptions& options = job.options;
-  const bool is_closed = job.state == State::kGathering || job.IsOver();
-  const RestartLedger& counts = is_closed ? job.counts : job.greatest.counts;
-  const bool forgets = options.restart_window < absl::InfiniteDuration();
-  const int failures = forgets ? CountSince(counts.failure_times, now - options.restart_window) : counts.failures;
-  left->set_max_restarts(options.max_restarts);
-  left->set_restarts(std::max(0, options.max_restarts - failures));
-  left->set_max_node_losses(options.max_node_losses);
-  left->set_node_losses(
-      std::max(0, options.max_node_losses - CountSince(counts.losses, now - options.node_loss_window)));
-  left->set_restarts_so_far(counts.restart_count);
-}
-
 v1::EndedRound::Kind KindOf(EndCause end) {
   switch (end) {
     case EndCause::kMembership:
@@ -201,21 +186,9 @@ std::string OddNode(const Job& job, const v1::NodeView& node) {
   return "";
 }
 
-std::string OddSilence(BootTime now, const Job& job) {
-  const std::optional<absl::Duration> silence = OddSilenceOf(now, job);
-  if (!silence) return "";
-  return absl::StrCat("no worker has shown a sign of life for ",
-                      absl::FormatDuration(absl::Trunc(*silence, absl::Seconds(1))),
-                      ", which is many steps long: muster stacks shows where they stand");
-}
-
 void AddOdd(BootTime now, const Job& job, v1::JobView* view) {
-  std::vector<std::string> odd = {OddSilence(now, job)};
-  const v1::Budgets& left = view->left();
-  if (left.max_restarts() > 0 && left.restarts() == 0)
-    odd.emplace_back("the next failure of a worker ends the job (--max-restarts)");
-  if (left.max_node_losses() > 0 && left.node_losses() == 0)
-    odd.emplace_back("the next loss of a node ends the job (--max-node-losses)");
+  std::vector<std::string> odd = {DescribeOddSilence(now, job)};
+  for (std::string& one : UsedUpBudgets(view->left())) odd.push_back(std::move(one));
   const int absent = job.options.max_nodes - view->round().node_count();
   if (job.state == State::kRunning && absent > 0)
     odd.push_back(absl::StrCat("runs with ", view->round().node_count(), " of ", job.options.max_nodes, " nodes"));
@@ -240,6 +213,44 @@ void Shorten(v1::JobView* view) {
 
 }  // namespace
 
+// The round's own cost counts once it is drained; of earlier ones what is still in its window.
+v1::Budgets BudgetsLeft(BootTime now, const Job& job) {
+  v1::Budgets left;
+  const CoordinatorOptions& options = job.options;
+  const bool is_closed = job.state == State::kGathering || job.IsOver();
+  const RestartLedger& counts = is_closed ? job.counts : job.greatest.counts;
+  const bool forgets = options.restart_window < absl::InfiniteDuration();
+  const int failures = forgets ? CountSince(counts.failure_times, now - options.restart_window) : counts.failures;
+  left.set_max_restarts(options.max_restarts);
+  left.set_restarts(std::max(0, options.max_restarts - failures));
+  left.set_max_node_losses(options.max_node_losses);
+  left.set_node_losses(
+      std::max(0, options.max_node_losses - CountSince(counts.losses, now - options.node_loss_window)));
+  left.set_restarts_so_far(counts.restart_count);
+  return left;
+}
+
+std::vector<std::string> UsedUpBudgets(const v1::Budgets& left) {
+  std::vector<std::string> used_up;
+  if (left.max_restarts() > 0 && left.restarts() == 0)
+    used_up.emplace_back("the next failure of a worker ends the job (--max-restarts)");
+  if (left.max_node_losses() > 0 && left.node_losses() == 0)
+    used_up.emplace_back("the next loss of a node ends the job (--max-node-losses)");
+  return used_up;
+}
+
+std::string DescribeOddSilence(BootTime now, const Job& job) {
+  const std::optional<absl::Duration> silence = OddSilenceOf(now, job);
+  if (!silence) return "";
+  return absl::StrCat("no worker has shown a sign of life for ",
+                      absl::FormatDuration(absl::Trunc(*silence, absl::Seconds(1))),
+                      ", which is many steps long: muster stacks shows where they stand");
+}
+
+bool IsSpare(BootTime now, const Job& job, const Host& host) {
+  return host.IsAttached() && PartOf(now, job, host) == v1::NodeView::PART_SPARE;
+}
+
 v1::JobView Snapshot(BootTime now, const Job& job) {
   v1::JobView view;
   view.set_run_id(job.options.run_id);
@@ -253,7 +264,7 @@ v1::JobView Snapshot(BootTime now, const Job& job) {
   if (const Host* const own = job.OwnHost()) view.set_coordinator(Foreign(own->status.hostname()));
   if (job.verdict) view.set_exit_code(job.verdict->exit_code());
   SetRound(now, job, &view);
-  SetBudgets(now, job, view.mutable_left());
+  *view.mutable_left() = BudgetsLeft(now, job);
   AddNodes(now, job, &view);
   if (job.state == State::kRecovering || job.state == State::kGathering) {
     for (const std::string& name : AbsentPlaces(job)) {

@@ -18,6 +18,16 @@ struct QuestionCalls::Call {
   Tag accepted, ended;
 };
 
+namespace {
+
+// The others are those of a door.
+bool IsAnswered(v1::Question::Kind kind) {
+  return kind == v1::Question::KIND_STATUS || kind == v1::Question::KIND_STACKS ||
+         kind == v1::Question::KIND_EVENTS;
+}
+
+}  // namespace
+
 QuestionCalls::QuestionCalls(MayAsk may_ask, View view) : may_ask_(std::move(may_ask)), view_(std::move(view)) {}
 
 QuestionCalls::~QuestionCalls() = default;
@@ -58,7 +68,8 @@ grpc::Status QuestionCalls::Reply(const Call& call, grpc::ByteBuffer* bytes) {
   grpc::Slice whole;
   v1::Question question;
   const bool fits = call.question.Length() <= kMaxQuestionBytes && call.question.DumpToSingleSlice(&whole).ok();
-  if (!fits || !question.ParseFromArray(whole.begin(), static_cast<int>(whole.size())))
+  if (!fits || !question.ParseFromArray(whole.begin(), static_cast<int>(whole.size())) ||
+      !IsAnswered(question.kind()))
     return refused(absl::InvalidArgumentError("it sent something that is no question"));
   if (const absl::Status may = may_ask_(call.context.peer(), question); !may.ok()) return refused(may);
   const absl::StatusOr<grpc::Slice> answer = AnswerTo(question);
@@ -68,7 +79,7 @@ grpc::Status QuestionCalls::Reply(const Call& call, grpc::ByteBuffer* bytes) {
 }
 
 absl::StatusOr<grpc::Slice> QuestionCalls::AnswerTo(const v1::Question& question) {
-  Kept& kept = question.stacks() ? with_stacks_ : plain_;
+  Kept& kept = kept_[question.kind()];
   if (EventLoop::Now() < kept.at + kAnswerKept) return kept.answer;
   ASSIGN_OR_RETURN(const v1::JobView view, view_(question));
   kept = {grpc::Slice(view.SerializeAsString()), EventLoop::Now()};

@@ -5,6 +5,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 
@@ -58,7 +59,7 @@ class QuestionCalls {
     grpc::Slice answer;
     BootTime at = absl::InfinitePast();
   };
-  Kept plain_, with_stacks_;
+  std::map<v1::Question::Kind, Kept> kept_;
 };
 
 }  // namespace muster::rendezvous

@@ -13,10 +13,6 @@ using Json = nlohmann::ordered_json;
 using View = v1::JobView;
 using Node = v1::NodeView;
 
-std::string Rfc3339(absl::Time time) {
-  return absl::FormatTime("%Y-%m-%d%ET%H:%M:%E3SZ", time, absl::UTCTimeZone());
-}
-
 Json NodeObject(const Node& node, absl::Time now) {
   Json object;
   object["host"] = node.hostname();

@@ -39,4 +39,8 @@ std::string KeyOf(const std::string& name, std::string_view prefix) {
   return name.empty() ? "unknown" : absl::AsciiStrToLower(name.substr(prefix.size()));
 }
 
+std::string Rfc3339(absl::Time time) {
+  return absl::FormatTime("%Y-%m-%d%ET%H:%M:%E3SZ", time, absl::UTCTimeZone());
+}
+
 }  // namespace muster::rendezvous

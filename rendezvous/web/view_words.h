@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "absl/time/time.h"
 #include "muster/v1/control.pb.h"
 
 namespace muster::rendezvous {
@@ -17,6 +18,8 @@ const char* PhaseOf(v1::Phase phase);  // "running"
 // The word for a value of an enum: "running" for "STATE_RUNNING" with the prefix "STATE_". name: empty for a value
 // of a later version.
 std::string KeyOf(const std::string& name, std::string_view prefix);
+
+std::string Rfc3339(absl::Time time);  // in UTC, with milliseconds
 
 inline double Seconds(int64_t ms) { return static_cast<double>(ms) / 1000; }
 

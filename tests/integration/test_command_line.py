@@ -96,6 +96,9 @@ WRONG = {
     "report-on": ("primary", "none"),
     "log-streams": ("stdout", "2"),
     "report": NONE,
+    "events": NONE,
+    "on-event": NONE,
+    "on-event-filter": ("round_begins", "node_lost,", ","),
     "http": ("web", "-1", "65536", "127.0.0.1", "node0:9400", "[::1]", ":9400", "0.0.0.0:9400"),
     "http-token-file": NONE,
     "print-completion": ("tcsh",),
@@ -127,7 +130,7 @@ OURS_ALONE = {"coordinator", "host-socket", "restart-window", "restart-delay", "
               "retryable-exit-code", "log-format", "log-streams",
               "preemption-notice", "stop-before", "deadline", "python", "node-setup", "on-success", "on-failure",
               "hook-timeout", "token-file", "tls-cert", "tls-key", "tls-ca", "tls-name",
-              "numa-binding", "logs-specs", "print-completion", "hyperparameters-as-args", "pass-local-rank", "log-max-size", "report", "report-on", "http", "http-token-file"}
+              "numa-binding", "logs-specs", "print-completion", "hyperparameters-as-args", "pass-local-rank", "log-max-size", "report", "report-on", "events", "on-event", "on-event-filter", "http", "http-token-file"}
 
 WRONG_FOR_DEEPSPEED = {
     "hostfile": (),

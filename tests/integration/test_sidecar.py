@@ -124,6 +124,15 @@ class Sidecar(ClusterTest):
             self.assertEqual([7, 7], pod.exit_codes())
             self.assertEqual([f"{pod.socket.name}.result"], [path.name for path in pod.socket.parent.iterdir()])
 
+    def test_the_sidecar_itself_tells_of_events(self):
+        job = self.pods(1)
+        pod, told = job.pods[0], job.folder / "told"
+        pod.start_training()
+        pod.start_sidecar(("--on-event", f"tr '\\0' '\\n' < /proc/$PPID/cmdline >> {told}",
+                           "--on-event-filter", "verdict"))
+        self.check_undisturbed(job, job.wait_for_round(0))
+        self.assertIn("\nagent\n", told.read_text(), "it is the sidecar's agent, which the workers cannot change")
+
     def test_a_single_node_needs_no_network(self):
         job = self.pods(1)
         pod = job.pods[0]

@@ -25,7 +25,7 @@ def doors_of(run_id):
     found = []
     for name in sorted(set(DOORS.findall(pathlib.Path("/proc/net/unix").read_text()))):
         try:
-            if run_id.encode() in ask(name, struct.pack("<I", 2) + b"\x20\x01"):  # names_only
+            if run_id.encode() in ask(name, struct.pack("<I", 2) + b"\x38\x01"):  # KIND_NAME
                 found.append(name)
         except OSError:
             continue
@@ -134,6 +134,29 @@ class Status(ClusterTest):
                                len(said["nodes"]) == 2 and all(node["connected"] for node in said["nodes"]))
         self.assertEqual((0, 0), (code, said["round"]["restart_count"]))
 
+    def test_a_coordinator_by_itself_answers_and_is_one_job_with_its_nodes(self):
+        self.job = job = self.cluster(1)
+        port = cluster.free_port("127.0.0.1")
+        processes = []
+        def run(*words):
+            processes.append(subprocess.Popen([str(cluster.BINARY), *words, "--nnodes", "1", "--rdzv-id", job.job_id,
+                                               *(("--no-python", *WAITS) if words[0] == "run" else ())],
+                                              env={**cluster.plain_environment(), cluster.TOKEN: job.token}))
+            for clean in (processes[-1].wait, processes[-1].kill):
+                self.addCleanup(clean)
+        run("coordinator", "--listen", f"127.0.0.1:{port}")
+        code, said = self.when("recovering")
+        self.assertEqual((1, [], None), (code, said["nodes"], said["coordinator"]))
+        run("run", "--coordinator", f"127.0.0.1:{port}", "--node-rank", "0")
+        self.when("running")
+        wait_until("both doors", lambda: len(doors_of(job.job_id)) == 2)
+        with subprocess.Popen([str(cluster.BINARY), "status", "--rdzv-id", job.job_id, "--wait", "ended"],
+                              stdout=subprocess.PIPE, text=True, env=cluster.plain_environment()) as waits:
+            wait_until("it waits", lambda: waits_without_limit(waits.pid))
+            processes[1].send_signal(signal.SIGINT)
+            self.assertEqual(1, waits.wait(cluster.LIMIT_S))
+            self.assertIn("exit code 130", waits.stdout.read())
+
     def test_a_coordinator_that_does_not_answer_cannot_be_told(self):
         job = self.start("--lease", "5m")
         self.when("running")
@@ -203,7 +226,7 @@ class Status(ClusterTest):
         done = subprocess.run([str(cluster.BINARY), "status", "--rdzv-id", "nobody's"], capture_output=True, text=True,
                               env=cluster.plain_environment(), timeout=cluster.LIMIT_S)
         self.assertEqual(2, done.returncode)
-        self.assertRegex(done.stderr, f"^muster: --rdzv-id nobody's: no such job is here, .*{self.job.job_id}")
+        self.assertRegex(done.stderr, f"(?s)^muster: --rdzv-id nobody's: no such job is here .*, but:\\n  .*{self.job.job_id}")
 
     @unittest.skipUnless(os.geteuid() == 0, "only root makes network namespaces")
     def test_without_a_job_the_ways_to_one_are_told(self):

@@ -35,8 +35,7 @@ const std::vector<Room>& Rooms() {
       {"agent/platform/notice", {"rendezvous/transport"}},
       {"agent/process/core", {}},
       {"agent/process",
-       {"agent/process/core", "agent/platform/notice", "rendezvous", "rendezvous/core", "rendezvous/transport",
-        "rendezvous/web"}},
+       {"agent/process/core", "agent/platform/notice", "rendezvous", "rendezvous/core", "rendezvous/transport"}},
       {"agent/host/core", {}},
       {"agent/host/process", {"agent/host/core"}},
       {"agent/host/preload", {"agent/host/core", "agent/host/process"}},
@@ -61,7 +60,7 @@ const std::vector<std::vector<std::string>> kFloors = {
     {"cli/options", "cli/launchers", "cli/plan", "cli/env", "cli/status", "cli/watch", "cli/commands", "cli"},
 };
 
-constexpr size_t kMostArrows = 37;
+constexpr size_t kMostArrows = 36;
 
 std::string RoomOf(const std::string& folder) {
   const std::string top = folder.substr(0, folder.find('/'));

@@ -72,6 +72,7 @@ class AgentCore {
   const v1::NodeConfig& config() const { return node_.config; }
   const v1::Memory& memory() const { return node_.memory; }
   bool finished() const { return finished_; }
+  const HeldEvents& events() const { return coordinator_.events(); }
 
  private:
   void Begin(BootTime now, PortRole role, Effects* out);

@@ -236,6 +236,7 @@ bool CoordinatorSide::Admit(BootTime now, const v1::Directive& directive, Effect
   if (why.empty()) {
     if (directive.order_case() != v1::Directive::ORDER_NOT_SET) newest_ = directive.id();
     sent_.OnDirective(directive);
+    events_.Learn(now, directive);
   } else if (!std::exchange(unsound_directive_reported_, true)) {
     Say(Severity::kError,
         absl::StrCat("ignoring an order that no coordinator gives (", why,
@@ -314,6 +315,7 @@ void CoordinatorSide::AddForThisSession(BootTime now, v1::AgentStatus* status) c
   if (stored.has_verdict()) {
     status->set_verdict_age_ms(WireMilliseconds(now - FromBootNanos(stored.verdict_boot_ns())));
   }
+  events_.AddTo(now, status->mutable_events());
   if (!IsSet(newest_.epoch())) return;
   status->set_coordinator_silent_ms(absl::ToInt64Milliseconds(now - link_.last_contact()));
 }

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "agent/process/core/effects.h"
+#include "agent/process/core/held_events.h"
 #include "agent/process/core/host_side.h"
 #include "agent/process/core/node_record.h"
 #include "agent/process/core/predecessor_probe.h"
@@ -58,6 +59,7 @@ class CoordinatorSide {
 
   const CoordinatorLink& link() const { return link_; }
   const SentStatuses& sent() const { return sent_; }
+  const HeldEvents& events() const { return events_; }
 
  private:
   void Drop(const std::string& why, BootTime retry_at, Effects* out);
@@ -71,6 +73,7 @@ class CoordinatorSide {
   CoordinatorLink link_;
   ReconnectDelays delays_;
   SentStatuses sent_;
+  HeldEvents events_;
   v1::DirectiveId newest_;
   std::string local_address_;
   bool unknown_order_reported_ = false;

@@ -96,6 +96,7 @@ class LocalCoordinatorTest : public ::testing::Test {
   const OwnedFd ipv4_{socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
   const OwnedFd ipv6_{socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
   EventLoop loop_;
+
   v1::HostStatus first_;
   std::optional<LocalCoordinator> coordinator_;
 };

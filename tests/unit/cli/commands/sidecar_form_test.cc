@@ -86,5 +86,13 @@ TEST(OptionsFromTest, TheTokensFileIsTheSidecarsAlone) {
   EXPECT_THAT(line->given, UnorderedElementsAre(Pair("nnodes", "2")));
 }
 
+TEST(OptionsFromTest, WhatIsRunForEventsIsTheSidecarsAlone) {
+  const v1::AgentHello hello = HelloOf(
+      {"--standalone", "--on-event", "c", "--events=/f", "--on-event-filter", "all", "--nproc-per-node", "2"},
+      {{"MUSTER_ON_EVENT", "c"}, {"MUSTER_EVENTS", "/f"}}, "1.2", "5ca1");
+  EXPECT_TRUE(hello.variables().empty());
+  EXPECT_THAT(hello.arguments(), UnorderedElementsAre("--standalone", "--nproc-per-node=2"));
+}
+
 }  // namespace
 }  // namespace muster::cli

@@ -180,7 +180,7 @@ TEST(Completion, OffersCommandsOptionsAndTheirWordsInBash) {
   EXPECT_THAT(Offered(*script, "torchrun train.py --nn", 2), Not(HasSubstr("--nnodes")))
       << "after the script its own options stand";
   EXPECT_EQ(Offered(*script, "muster ''", 1),
-            "run local env hostfile coordinator host health status stacks install token version help ");
+            "run local env hostfile coordinator host health status stacks events install token version help ");
   EXPECT_EQ(Offered(*script, "muster help co", 2), "coordinator ");
   EXPECT_EQ(Offered(*script, "muster coordinator --l", 2),
             "--listen --last-call-timeout --lease --log-format --log-streams ");

@@ -10,6 +10,7 @@
 namespace muster::cli {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
@@ -53,6 +54,34 @@ TEST(ReportStory, OfSeveralReportsInAFileTheLastOneCounts) {
   const std::string text =
       absl::StrCat("a line of another kind\n", Failed().dump(), "\n", second.dump(), "\nmore\n");
   EXPECT_EQ(StoryOf(text)->exit_code, 0);
+}
+
+TEST(ReportStory, AFileOfEventsTellsOfItsLastJob) {
+  const auto line = [](const char* name, const char* severity, const char* message, const char* run_id) {
+    return absl::StrCat(R"({"time":"2026-11-28T03:01:09.218Z","event":")", name, R"(","severity":")", severity,
+                        R"(","message":")", message, R"(","exit_code":0,"run_id":")", run_id, "\"}\n");
+  };
+  const std::string first =
+      line("round_started", "INFO", "starting", "a") + line("verdict", "INFO", "verdict 0: well", "a");
+  EXPECT_EQ(StoryOf(first)->exit_code, 0);
+  EXPECT_THAT(StoryOf(first)->text, StartsWith("well: job a has ended: verdict 0: well\n"));
+  const std::string second = first + line("node_lost", "WARNING", "node 1 was lost", "b");
+  EXPECT_EQ(StoryOf(second)->exit_code, 1);
+  EXPECT_EQ(StoryOf(second, "a")->exit_code, 0);
+  EXPECT_FALSE(StoryOf(second, "c").ok());
+  EXPECT_THAT(StoryOf(second)->text,
+              AllOf(StartsWith("ATTENTION: job b has no verdict in this file\n"),
+                    HasSubstr(":09.218  ! node_lost         node 1 was lost\n"), Not(HasSubstr("round_started"))));
+}
+
+TEST(ReportStory, ARunIdMayRepeatInAFileOfEvents) {
+  const auto line = [](const char* name) {
+    return absl::StrCat(R"({"time":"2026-11-28T03:01:09.218Z","event":")", name,
+                        R"(","severity":"INFO","message":"m","run_id":"a"})", "\n");
+  };
+  const std::string ended = line("round_started") + line("verdict");
+  EXPECT_EQ(StoryOf(ended)->exit_code, 0);
+  EXPECT_EQ(StoryOf(ended + line("round_started"))->exit_code, 1) << "that one has no verdict";
 }
 
 TEST(ReportStory, AnythingElseIsNone) {

@@ -69,7 +69,7 @@ TEST_F(InquiryTest, AnAnswerWithStacksServesNobodyWhoAsksForNone) {
   const auto server = ServeWith(kToken);
   ASSERT_TRUE(Ask(server->port(), kToken, {}).ok());
   EXPECT_FALSE(attendees_.asked_for_stacks);
-  question_.set_stacks(true);
+  question_.set_kind(v1::Question::KIND_STACKS);
   ASSERT_TRUE(Ask(server->port(), kToken, {}).ok());
   EXPECT_TRUE(attendees_.asked_for_stacks);
   EXPECT_EQ(attendees_.views, 2);

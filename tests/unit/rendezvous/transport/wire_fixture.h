@@ -48,7 +48,7 @@ class Attendees : public StreamEvents {
     return refusal;
   }
   absl::StatusOr<v1::JobView> OnQuestion(const v1::Question& question) override {
-    asked_for_stacks |= question.stacks();
+    asked_for_stacks |= question.kind() == v1::Question::KIND_STACKS;
     ++views;
     return view;
   }

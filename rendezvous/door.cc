@@ -1,4 +1,4 @@
-#include "agent/process/door.h"
+#include "rendezvous/door.h"
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -13,7 +13,7 @@
 #include "base/core/status_macros.h"
 #include "base/io/local_door.h"
 
-namespace muster::agent {
+namespace muster::rendezvous {
 
 struct Door::Visitor {
   OwnedFd socket;
@@ -69,11 +69,27 @@ void Door::Hear(Visitor* visitor) {
   const std::string_view bytes = visitor->incoming.payload();
   if (!question.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return Remove(visitor);
   visitor->question = std::move(question);
-  if (visitor->question->names_only()) return Reply(visitor, named_);
-  if (!visitor->question->until_end()) return Pass(visitor);
+  switch (visitor->question->kind()) {
+    case v1::Question::KIND_NAME:
+      return Reply(visitor, named_);
+    case v1::Question::KIND_END:
+      return AwaitEnd(visitor);
+    case v1::Question::KIND_STATUS:
+    case v1::Question::KIND_STACKS:
+    case v1::Question::KIND_EVENTS:
+      return Pass(visitor);
+    default: {
+      v1::Answer answer = named_;
+      answer.set_why_not("the job runs an older version of muster, which does not know this question");
+      return Reply(visitor, answer);
+    }
+  }
+}
+
+void Door::AwaitEnd(Visitor* visitor) {
   if (end_) return Reply(visitor, *end_);
   const auto waiting = std::count_if(visitors_.begin(), visitors_.end(), [](const auto& one) {
-    return one->question && one->question->until_end() && !one->answer;
+    return one->question && one->question->kind() == v1::Question::KIND_END && !one->answer;
   });
   if (static_cast<size_t>(waiting) > kMaxWaiting) {
     v1::Answer answer = named_;
@@ -85,7 +101,7 @@ void Door::Hear(Visitor* visitor) {
 
 void Door::Pass(Visitor* visitor) {
   const v1::Question& question = *visitor->question;
-  Asked& asked = question.stacks() ? with_stacks_ : plain_;
+  Asked& asked = asked_[question.kind()];
   std::optional<v1::JobView> view;
   if (EventLoop::Now() < asked.kept_at + kViewKept) view = asked.kept;
   if (!view) {
@@ -95,9 +111,9 @@ void Door::Pass(Visitor* visitor) {
   if (!view) {
     if (std::exchange(asked.is_open, true)) return;  // that answer serves this one, too
     v1::Question passed;
-    passed.set_stacks(question.stacks());
-    return ways_.ask(passed, [this, stacks = question.stacks()](const absl::StatusOr<v1::JobView>& answered) {
-      OnAnswer(stacks, answered);
+    passed.set_kind(question.kind());
+    return ways_.ask(passed, [this, kind = question.kind()](const absl::StatusOr<v1::JobView>& answered) {
+      OnAnswer(kind, answered);
     });
   }
   v1::Answer answer = named_;
@@ -105,8 +121,8 @@ void Door::Pass(Visitor* visitor) {
   Reply(visitor, answer);
 }
 
-void Door::OnAnswer(bool stacks, const absl::StatusOr<v1::JobView>& view) {
-  Asked& asked = stacks ? with_stacks_ : plain_;
+void Door::OnAnswer(v1::Question::Kind kind, const absl::StatusOr<v1::JobView>& view) {
+  Asked& asked = asked_[kind];
   asked.is_open = false;
   v1::Answer answer = named_;
   if (view.ok()) {
@@ -115,9 +131,7 @@ void Door::OnAnswer(bool stacks, const absl::StatusOr<v1::JobView>& view) {
   } else {
     answer.set_why_not(std::string(AsStd(view.status().message())));
   }
-  ReplyToAll(answer, [stacks](const v1::Question& question) {
-    return !question.until_end() && question.stacks() == stacks;
-  });
+  ReplyToAll(answer, kind);
 }
 
 // A node that leaves the job does not know how that ends.
@@ -126,19 +140,20 @@ void Door::OnEnd(const v1::Exit& exit) {
   if (exit.has_verdict()) {
     answer.mutable_end()->set_exit_code(exit.verdict().exit_code());
     answer.mutable_end()->set_reason(exit.verdict().reason());
+    if (ways_.last_events) *answer.mutable_end()->mutable_last() = ways_.last_events();
   } else {
     answer.set_why_not(absl::StrCat("this node leaves the job: ", exit.reason()));
   }
   end_ = answer;
-  ReplyToAll(answer, [](const v1::Question& question) { return question.until_end(); });
+  ReplyToAll(answer, v1::Question::KIND_END);
 }
 
-// To all for whose question that holds.
-template <typename Is>
-void Door::ReplyToAll(const v1::Answer& answer, Is is) {
+// To all who have asked this.
+void Door::ReplyToAll(const v1::Answer& answer, v1::Question::Kind kind) {
   std::vector<Visitor*> waiting;
   for (const auto& visitor : visitors_) {
-    if (visitor->question && !visitor->answer && is(*visitor->question)) waiting.push_back(visitor.get());
+    if (visitor->question && !visitor->answer && visitor->question->kind() == kind)
+      waiting.push_back(visitor.get());
   }
   for (Visitor* const visitor : waiting) Reply(visitor, answer);
 }
@@ -160,4 +175,4 @@ void Door::Remove(Visitor* visitor) {
   visitors_.remove_if([visitor](const auto& one) { return one.get() == visitor; });
 }
 
-}  // namespace muster::agent
+}  // namespace muster::rendezvous

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,9 +20,10 @@
 #include "muster/v1/control.pb.h"
 #include "muster/v1/host.pb.h"
 
-namespace muster::agent {
+namespace muster::rendezvous {
 
-inline constexpr char kDoorPrefix[] = "muster/door/";  // followed by the id of the host
+inline constexpr char kDoorPrefix[] =
+    "muster/door/";  // followed by the id of the host, or a name of the coordinator
 inline constexpr size_t kMaxVisitors = 128;
 inline constexpr size_t kMaxWaiting = 64;           // of these for the end
 inline constexpr size_t kMaxAskedBytes = 8 * 1024;  // of a question
@@ -34,11 +36,12 @@ class Door {
  public:
   using Done = std::function<void(const absl::StatusOr<v1::JobView>& view)>;
   struct Ways {
-    // The job as seen by a coordinator in this process; nullopt: it is elsewhere.
+    // What a coordinator in this process answers; nullopt: it is elsewhere.
     std::function<std::optional<v1::JobView>(const v1::Question& question)> look;
     // Asks a coordinator elsewhere, and calls `done` once, later, before kVisitLimit has passed. Called for one
-    // question of each kind at a time: with stacks, and without.
+    // question of each kind at a time.
     std::function<void(const v1::Question& question, Done done)> ask;
+    std::function<v1::Events()> last_events = {};  // what is known here of the job's events
   };
   // named: what the door says of its job beside the view.
   Door(EventLoop* loop, const std::string& host_id, v1::Answer named, Ways ways);
@@ -68,10 +71,10 @@ class Door {
   void Accept();
   void OnEvents(Visitor* visitor, uint32_t events);
   void Hear(Visitor* visitor);
+  void AwaitEnd(Visitor* visitor);
   void Pass(Visitor* visitor);
-  void OnAnswer(bool stacks, const absl::StatusOr<v1::JobView>& view);
-  template <typename Is>
-  void ReplyToAll(const v1::Answer& answer, Is is);
+  void OnAnswer(v1::Question::Kind kind, const absl::StatusOr<v1::JobView>& view);
+  void ReplyToAll(const v1::Answer& answer, v1::Question::Kind kind);
   void Reply(Visitor* visitor, const v1::Answer& answer);
   void Write(Visitor* visitor);
   void Remove(Visitor* visitor);
@@ -82,8 +85,8 @@ class Door {
   const Ways ways_;
   OwnedFd listener_;
   std::list<std::unique_ptr<Visitor>> visitors_;
-  Asked plain_, with_stacks_;
-  std::optional<v1::Answer> end_;  // once this node ends
+  std::map<v1::Question::Kind, Asked> asked_;  // of the coordinator
+  std::optional<v1::Answer> end_;              // once this node ends
 };
 
-}  // namespace muster::agent
+}  // namespace muster::rendezvous

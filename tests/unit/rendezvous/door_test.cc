@@ -1,5 +1,5 @@
 // Who is answered at a node's door, and who is not waited for.
-#include "agent/process/door.h"
+#include "rendezvous/door.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -10,7 +10,7 @@
 #include "base/io/local_door.h"
 #include "base/io/loop_thread.h"
 
-namespace muster::agent {
+namespace muster::rendezvous {
 namespace {
 
 constexpr absl::Duration kPatience = absl::Minutes(1);
@@ -56,7 +56,7 @@ class DoorTest : public ::testing::Test {
 
   static v1::Question UntilEnd() {
     v1::Question question;
-    question.set_until_end(true);
+    question.set_kind(v1::Question::KIND_END);
     return question;
   }
   // One who waits for the end, and whose question was heard.
@@ -84,7 +84,7 @@ TEST_F(DoorTest, OnlyTheNameNeedsNoCoordinator) {
   Open({.look = [](const v1::Question&) { return std::nullopt; },
         .ask = [](const v1::Question&, const Door::Done&) { FAIL() << "nobody is asked"; }});
   v1::Question question;
-  question.set_names_only(true);
+  question.set_kind(v1::Question::KIND_NAME);
   EXPECT_EQ(Ask(question).run_id(), "run");
   EXPECT_FALSE(Ask(question).has_view());
 }
@@ -124,10 +124,12 @@ TEST_F(DoorTest, WhyThereIsNoAnswerIsSaid) {
 // An answer with stacks is long, and one without them would not do.
 TEST_F(DoorTest, QuestionsOfEachKindAreAskedApart) {
   Open({.look = [](const v1::Question&) { return std::nullopt; },
-        .ask = [](const v1::Question& question,
-                  const Door::Done& done) { done(View(question.stacks() ? "with stacks" : "plain")); }});
+        .ask =
+            [](const v1::Question& question, const Door::Done& done) {
+              done(View(question.kind() == v1::Question::KIND_STACKS ? "with stacks" : "plain"));
+            }});
   v1::Question stacks;
-  stacks.set_stacks(true);
+  stacks.set_kind(v1::Question::KIND_STACKS);
   for (int times = 0; times < 2; ++times) {
     EXPECT_EQ(Ask(stacks).view().run_id(), "with stacks");
     EXPECT_EQ(Ask().view().run_id(), "plain");
@@ -233,4 +235,4 @@ TEST(LocalDoors, ANameIsOnesOnly) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::rendezvous
