@@ -195,6 +195,7 @@ class CoordinatorProcess {
     const auto verdict = service_->FinishedWith();
     if (verdict && !over_since_) over_since_ = EventLoop::Now();
     if (verdict && (shown_->IsDone() || EventLoop::Now() >= *over_since_ + kLastShown)) {
+      if (!shown_->IsDone()) Log(Severity::kWarning, kPart, kNotAllShown);
       v1::Exit end;
       *end.mutable_verdict() = *verdict;
       door_->OnEnd(end);

@@ -88,7 +88,8 @@ v1::JobView CoordinatorService::EventsAt(BootTime now) const {
 v1::Events CoordinatorService::TakeNewEvents() {
   v1::Events events;
   if (core_.has_value())
-    events_taken_ = core_->job().events.CopyAfter(callbacks_.clock(), events_taken_, events.mutable_newest());
+    events_taken_ =
+        core_->job().events.CopyAfter(callbacks_.clock(), events_taken_, kMaxEventsKept, events.mutable_newest());
   SetWallTimes(&events);
   return events;
 }

@@ -48,7 +48,7 @@ class CoordinatorService : private StreamEvents {
   // The job at this moment, or what else the question wants, as far as it is known; nullopt: the core has not
   // begun.
   std::optional<v1::JobView> Look(const v1::Question& question);
-  v1::Events TakeNewEvents();  // since the last call; at most kEventsPerDirective
+  v1::Events TakeNewEvents();  // since the last call
   bool HasNewEvents() const { return core_.has_value() && core_->job().events.last() > events_taken_; }
   std::string Waiting() const { return core_.has_value() ? core_->Waiting() : ""; }
   // The verdict, once the job is over and every node has been told or the time for that has passed.

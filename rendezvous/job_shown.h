@@ -16,6 +16,8 @@
 
 namespace muster::rendezvous {
 
+inline constexpr char kNotAllShown[] =
+    "not waiting any longer at the end: some events were not told to --on-event, or not written to --events";
 inline constexpr absl::Duration kLastShown = absl::Seconds(5);  // for what is left to show once the job is over
 
 class JobShown {

@@ -56,6 +56,8 @@ namespace {
 
 constexpr absl::Duration kFinalSendLimit = absl::Seconds(1);  // for the last messages to arrive before the exit
 constexpr absl::Duration kFinalFlushLimit = absl::Milliseconds(50);  // for our log lines, if their reader is slow
+// A host that leaves waits for a second for its agent (agent/host/core/host_exit.h).
+constexpr absl::Duration kLastShownOfLeaving = absl::Milliseconds(500);
 constexpr absl::Duration kDrainPoll = absl::Milliseconds(5);
 constexpr absl::Duration kCertificateLimit = absl::Seconds(5);
 constexpr absl::Duration kCleanUpLimit = absl::Milliseconds(500);  // for removing a dead host's folders
@@ -229,12 +231,12 @@ bool AgentProcess::HoldsExit(const SendToHost& send) {
   const BootTime now = EventLoop::Now();
   // A host takes an agent that says nothing for half of a lease for frozen.
   const absl::Duration lease = rendezvous::LeaseOf(config_);
-  const bool is_leased = lease > absl::ZeroDuration();
-  if (!held_until_)
-    held_until_ = now + (is_leased ? std::min(rendezvous::kLastShown, lease / 4) : rendezvous::kLastShown);
+  absl::Duration limit =
+      lease > absl::ZeroDuration() ? std::min(rendezvous::kLastShown, lease / 4) : rendezvous::kLastShown;
+  if (!send.directive.exit().has_verdict()) limit = std::min(limit, kLastShownOfLeaving);
+  if (!held_until_) held_until_ = now + limit;
   if (now >= *held_until_) {
-    Log(Severity::kWarning, "coordinator",
-        "the job is over: what is left to be done for --events and --on-event is given up");
+    Log(Severity::kWarning, "coordinator", rendezvous::kNotAllShown);
     return false;
   }
   held_exit_ = send;

@@ -39,7 +39,6 @@ inline constexpr char kHostLost[] = "host_lost";
 inline constexpr char kWaiting[] = "waiting";
 inline constexpr char kStacks[] = "stacks";
 inline constexpr char kHang[] = "hang";
-inline constexpr char kAll[] = "all";  // in a list of names: each of them
 inline constexpr char kStalled[] = "stalled";
 inline constexpr char kRestartStorm[] = "restart_storm";
 inline constexpr char kBudgetLow[] = "budget_low";
@@ -49,6 +48,8 @@ inline constexpr char kWaitingLong[] = "waiting_long";
 inline constexpr char kSlowRanks[] = "slow_ranks";
 
 }  // namespace events
+
+inline constexpr char kAllEvents[] = "all";  // in a list of their names: each of them
 
 struct NoteSubject {
   const char* event = "";  // from namespace events; empty: none

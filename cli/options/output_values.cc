@@ -93,9 +93,9 @@ absl::StatusOr<std::vector<std::string>> ParseEventNames(std::string_view text) 
   std::vector<std::string> names;
   for (const absl::string_view name : absl::StrSplit(AsAbsl(text), ',')) {
     names.emplace_back(absl::StripAsciiWhitespace(name));
-    if (names.back() == events::kAll) continue;
+    if (names.back() == kAllEvents) continue;
     if (std::find(known.begin(), known.end(), names.back()) != known.end()) continue;
-    std::string all = events::kAll;
+    std::string all = kAllEvents;
     for (const std::string_view one : known) absl::StrAppend(&all, ", ", AsAbsl(one));
     return Expected(absl::StrCat("names of events, separated by commas: ", all));
   }

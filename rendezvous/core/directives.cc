@@ -70,7 +70,11 @@ void FillHang(const Job& job, const Host& host, v1::Directive* directive) {
 void FillEvents(BootTime now, const Job& job, Host* host, v1::Directive* directive) {
   if (!job.WasMember(*host) || host->part.round.node_rank() >= kEventHolders || IsLocal(host->stream)) return;
   Exchange& exchange = host->exchange;
-  const uint64_t last = job.events.CopyAfter(now, exchange.events_held, directive->mutable_events());
+  // It holds no more than the newest (agent/process/core/held_events.h).
+  const uint64_t newest = job.events.last(),
+                 oldest_sent = newest > kMaxEventsCopied ? newest - kMaxEventsCopied : 0;
+  const uint64_t last = job.events.CopyAfter(now, std::max(exchange.events_held, oldest_sent), kEventsPerDirective,
+                                             directive->mutable_events());
   if (directive->events().empty() || exchange.events_seq != 0) return;
   exchange.events_sent = last;
   exchange.events_seq = directive->id().seq();

@@ -42,7 +42,7 @@ void EventBook::Add(BootTime now, const v1::Epoch& epoch, v1::Event event) {
   event.set_number(++last_);
   event.set_text(CutUtf8(OneLine(event.text()), kMaxEventText));
   kept_.push_back({now, std::move(event), true});
-  if (kept_.size() > kMaxEventsKept) kept_.pop_front();
+  if (kept_.size() > size_t{kMaxEventsKept}) kept_.pop_front();
 }
 
 void EventBook::Adopt(BootTime now, const Events& held) {
@@ -59,7 +59,7 @@ void EventBook::Adopt(BootTime now, const Events& held) {
     kept.event.set_host(CutUtf8(OneLine(event.host()), kMaxEventText));
     kept_.insert(after, std::move(kept));
   }
-  while (kept_.size() > kMaxEventsKept) kept_.pop_front();
+  while (kept_.size() > size_t{kMaxEventsKept}) kept_.pop_front();
 }
 
 v1::Event EventBook::Aged(BootTime now, const Kept& kept) {
@@ -68,12 +68,11 @@ v1::Event EventBook::Aged(BootTime now, const Kept& kept) {
   return event;
 }
 
-uint64_t EventBook::CopyAfter(BootTime now, uint64_t number, Events* out) const {
+uint64_t EventBook::CopyAfter(BootTime now, uint64_t number, int most, Events* out) const {
   if (number >= last_) return number;  // as usual
-  if (last_ > kMaxEventsCopied) number = std::max(number, last_ - kMaxEventsCopied);
   for (const Kept& kept : kept_) {
     if (!kept.is_own || kept.event.number() <= number) continue;
-    if (out->size() == kEventsPerDirective) break;
+    if (out->size() == most) break;
     number = kept.event.number();
     *out->Add() = Aged(now, kept);
   }

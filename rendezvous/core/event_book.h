@@ -16,8 +16,8 @@
 
 namespace muster::rendezvous {
 
-inline constexpr size_t kMaxEventsKept = 1'000;  // the newest
-inline constexpr size_t kMaxEventText = 512;     // bytes
+inline constexpr int kMaxEventsKept = 1'000;  // the newest
+inline constexpr size_t kMaxEventText = 512;  // bytes
 inline constexpr int kEventsPerDirective = 16;
 inline constexpr uint64_t kMaxEventsCopied = 128;  // the newest, to each holder
 inline constexpr int kEventHolders = 4;            // the members of the first ranks that are in other processes
@@ -37,9 +37,8 @@ class EventBook {
 
   // Numbers of this coordinator's own.
   uint64_t last() const { return last_; }
-  // Copies the newest kMaxEventsCopied of its own, after this number, at most kEventsPerDirective; returns the
-  // number of the last one of them.
-  uint64_t CopyAfter(BootTime now, uint64_t number, Events* out) const;
+  // Copies of its own, after this number, so many; returns the number of the last one of them.
+  uint64_t CopyAfter(BootTime now, uint64_t number, int most, Events* out) const;
   v1::Events ToMessage(BootTime now) const;  // all, the oldest first
 
  private:

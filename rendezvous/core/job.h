@@ -62,6 +62,7 @@ struct Job {
   bool verdict_kept = false;
   std::string cancelled_on;   // "node 2 (worker-2)", the first that cancelled the job; it need not stay to the end
   bool some_strayed = false;  // in some round a trainer was lost without proof that it ended
+  bool has_taken_over = false;  // an earlier coordinator has served this job
   bool primary_leaves = false;  // this coordinator's own node is ending: no more rounds are made
   // When the separate process of this coordinator was asked to end: no more rounds are made, either.
   std::optional<BootTime> asked_to_end_at;

@@ -211,6 +211,15 @@ void LearnVerdict(BootTime now, const Host& host, Job* job, Effects* out) {
   Conclude(now, verdict, job, out);
 }
 
+// Its epoch may be smaller than this coordinator's by chance: then no new one begins.
+void LearnTakeover(const Host& host, Job* job, Effects* out) {
+  const v1::Epoch& followed = host.status.epoch();
+  if (job->has_taken_over || !IsSet(followed) || Same(followed, job->epoch())) return;
+  job->has_taken_over = true;
+  Say(Severity::kInfo, "another coordinator has served this job; learning its state from the nodes", out,
+      {.event = events::kTakeover});
+}
+
 // Without a verdict this is the end that people hear of.
 void LearnPrimaryLeaves(const Host& host, Job* job, Effects* out) {
   if (job->primary_leaves || !host.status.at_primary() || !(host.IsLeaving() || host.IsGone())) return;
@@ -245,6 +254,7 @@ Host& Learn(BootTime now, StreamId stream, const v1::AgentStatus& status, Job* j
   LearnFailure(now, host, job);
   LearnStacks(host, job);
   LearnEvents(now, host, job);
+  LearnTakeover(host, job, out);
   if (job->Follows(host)) host.exchange.NoteApplied(host.status.applied().seq());
   if (!status.predecessor_dead().empty()) LearnProvedDeath(now, status, job, lines, out);
   if (status.has_verdict()) LearnVerdict(now, host, job, out);
@@ -257,7 +267,7 @@ void BeginEpoch(BootTime now, uint64_t above, Random* random, Job* job, Effects*
   Say(Severity::kInfo,
       absl::StrCat("another coordinator has served this job; learning its state from the nodes, as epoch ",
                    ToString(job->epoch())),
-      out, {.event = events::kTakeover});
+      out, {.event = std::exchange(job->has_taken_over, true) ? "" : events::kTakeover});
   job->greatest.BeginEpoch();
   for (auto& [id, host] : job->hosts) host.exchange.BeginEpoch();
   if (!job->verdict && job->state != State::kRecovering) TurnBack(now, "a newer epoch", job, out);

@@ -32,7 +32,7 @@ absl::Status RunWith(const std::string& command, const std::string& line) {
 bool IsWanted(const v1::Event& event, const std::vector<std::string>& names) {
   if (names.empty()) return event.is_bad() && event.name() != events::kNodeRefused;
   return std::any_of(names.begin(), names.end(),
-                     [&](const std::string& name) { return name == events::kAll || name == event.name(); });
+                     [&](const std::string& name) { return name == kAllEvents || name == event.name(); });
 }
 
 EventCommand::EventCommand(Plan plan, std::function<void(const Note&)> note)

@@ -23,7 +23,7 @@ namespace muster::rendezvous {
 inline constexpr size_t kMaxEventsQueued = 100;  // while the command runs; further ones are left out
 inline constexpr absl::Duration kEventCommandLimit = absl::Seconds(30);  // for one event; then it is killed
 
-// names: of the events that are wanted, or events::kAll; empty: warnings and errors are, but for refusals, of
+// names: of the events that are wanted, or kAllEvents; empty: warnings and errors are, but for refusals, of
 // which strangers could make many.
 bool IsWanted(const v1::Event& event, const std::vector<std::string>& names);
 

@@ -14,6 +14,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Not;
+using ::testing::SizeIs;
 
 v1::Events EventsOf(const Cluster& c) { return c.core().job().events.ToMessage(c.now()); }
 
@@ -112,6 +113,22 @@ TEST(CoordinatorEvents, TheNextCoordinatorLearnsThemFromAMember) {
   EXPECT_THAT(NamesOf(EventsOf(c).newest()), Contains("round_started"));
   EXPECT_THAT(NamesOf(EventsOf(c).newest()), Contains("takeover"));
   EXPECT_THAT(c.core().job().hosts.Find("b")->status.events(), IsEmpty()) << "they are kept once";
+}
+
+TEST(CoordinatorEvents, EachCoordinatorAfterAnotherSaysSoOnce) {
+  Cluster before(Fixed(2));
+  Start(&before);
+  for (const uint64_t random : {uint64_t{0}, ~uint64_t{0}}) {  // a greater epoch than its own, and a smaller one
+    Cluster c(Fixed(2), 43);
+    for (const char* name : {"a", "b"}) {
+      c.At(name).status = before.At(name).status;
+      c.At(name).status.mutable_epoch()->set_random(random);
+    }
+    c.Join("a", 0);
+    c.Join("b", 1);
+    EXPECT_THAT(c.Events(events::kTakeover), SizeIs(1)) << random;
+  }
+  EXPECT_THAT(before.Events(events::kTakeover), IsEmpty());
 }
 
 TEST(CoordinatorEvents, TheLinesOfAPictureOfStacksAreNone) {

@@ -56,9 +56,9 @@ TEST_F(EventBookTest, EventsHaveNumbersAndAges) {
 }
 
 TEST_F(EventBookTest, OnlyTheNewestAreKept) {
-  for (size_t i = 0; i <= kMaxEventsKept; ++i) Add(std::to_string(i));
+  for (int i = 0; i <= kMaxEventsKept; ++i) Add(std::to_string(i));
   const std::vector<std::string> texts = Texts();
-  EXPECT_EQ(texts.size(), kMaxEventsKept);
+  EXPECT_EQ(texts.size(), size_t{kMaxEventsKept});
   EXPECT_EQ(texts.front(), "1");
 }
 
@@ -91,13 +91,13 @@ TEST_F(EventBookTest, OnlyItsOwnAreCopiedAndInParts) {
   book_.Adopt(now_, held);
   for (int i = 0; i < kEventsPerDirective + 1; ++i) Add(std::to_string(i));
   EventBook::Events first, second, third;
-  uint64_t number = book_.CopyAfter(now_, 0, &first);
+  uint64_t number = book_.CopyAfter(now_, 0, kEventsPerDirective, &first);
   EXPECT_EQ(first.size(), kEventsPerDirective);
   EXPECT_EQ(first.at(0).text(), "0");
-  number = book_.CopyAfter(now_, number, &second);
+  number = book_.CopyAfter(now_, number, kEventsPerDirective, &second);
   ASSERT_EQ(second.size(), 1);
   EXPECT_EQ(second.at(0).text(), std::to_string(kEventsPerDirective));
-  EXPECT_EQ(book_.CopyAfter(now_, number, &third), number);
+  EXPECT_EQ(book_.CopyAfter(now_, number, kEventsPerDirective, &third), number);
   EXPECT_THAT(third, IsEmpty());
 }
 

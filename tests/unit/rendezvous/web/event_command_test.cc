@@ -65,7 +65,7 @@ TEST_F(EventCommandTest, TheFilterNamesThem) {
   Tell(Of("node_lost"));
   Tell(Of("round_started", false));
   EXPECT_THAT(Told(), ElementsAre("round_started"));
-  EXPECT_TRUE(IsWanted(Of("anything", false).newest(0), {events::kAll}));
+  EXPECT_TRUE(IsWanted(Of("anything", false).newest(0), {kAllEvents}));
   EXPECT_FALSE(IsWanted(Of("node_refused").newest(0), {})) << "strangers could make many";
 }
 
