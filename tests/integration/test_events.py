@@ -6,10 +6,12 @@ import signal
 import subprocess
 import tempfile
 import unittest
+from datetime import datetime, timedelta
 
 import cluster
 from cluster import ClusterTest, free_port, wait_until
 
+PATIENT = ("--lease", "60s")  # the end of the job waits for a quarter of it, at most 5 s, until its events are shown
 WAITS = ["sh", "-c", "sleep 1000"]
 FAILS_ONCE = ["sh", "-c", '[ "$TORCHELASTIC_RESTART_COUNT" != 0 ] || [ "$RANK" != 1 ] || exit 7; sleep 1000']
 FAILS = ["sh", "-c", '[ "$RANK" != 1 ] || exit 7; sleep 1000']
@@ -38,6 +40,12 @@ class Events(ClusterTest):
         done = subprocess.run(self.command("--json", *options), capture_output=True, text=True,
                               env=cluster.plain_environment(), timeout=cluster.LIMIT_S)
         return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def heard(self, rank):
+        """When the coordinator had this node's newest status."""
+        done = subprocess.run([str(cluster.BINARY), "status", "--json", self.job.job_id], capture_output=True, text=True,
+                              env=cluster.plain_environment(), timeout=cluster.LIMIT_S)
+        return datetime.fromisoformat(json.loads(done.stdout)["nodes"][rank]["heard"].replace("Z", "+00:00"))
 
     def when(self, *wanted):
         """All events, once these are among them."""
@@ -74,8 +82,10 @@ class Events(ClusterTest):
 
     def test_somebody_hears_that_the_job_was_asked_to_leave(self):
         told = self.folder() / "told"
-        job = self.start("--on-event", f"cat >> {told}")
-        self.when("round_started")
+        # A worker ends once its node's leaving was told.
+        waits = f"trap 'until [ -s {told} ]; do sleep 0.01; done; exit 0' TERM; echo ready; sleep 1000 & wait"
+        job = self.start("--on-event", f"cat >> {told}", program=["sh", "-c", waits])
+        wait_until("the workers", lambda: all("ready" in node.out() for node in job.all_nodes))
         job.nodes[0].signal(signal.SIGTERM)
         self.assertEqual(75, job.nodes[0].exit_code())
         self.assertEqual(["leaving"], names(lines_of(told)))
@@ -83,6 +93,8 @@ class Events(ClusterTest):
     def test_the_next_coordinator_knows_what_happened_before(self):
         job = self.start("--max-restarts", "3", program=FAILS_ONCE)
         before = self.when("recovered")
+        since = self.heard(1)
+        wait_until("two heartbeats, whose answers have them", lambda: self.heard(1) >= since + timedelta(seconds=1))
         os.kill(job.nodes[0].agent(), signal.SIGKILL)
         after = self.when("takeover")
         wait_until("what node 1 still holds", lambda: set(names(before)) <= set(names(self.events())))
@@ -93,7 +105,7 @@ class Events(ClusterTest):
 
     def test_a_file_has_them_as_lines_also_after_the_end(self):
         path = self.folder() / "events.jsonl"
-        job = self.start("--events", str(path), "--max-restarts", "0", program=FAILS)
+        job = self.start(*PATIENT, "--events", str(path), "--max-restarts", "0", program=FAILS)
         self.assertEqual(7, job.nodes[0].exit_code())
         job.nodes[1].exit_code()
         events = lines_of(path)
@@ -102,13 +114,13 @@ class Events(ClusterTest):
 
     def test_a_command_is_told_of_what_went_wrong_and_of_the_end(self):
         told = self.folder() / "told"
-        job = self.start("--on-event", f"cat >> {told}", "--max-restarts", "0", program=FAILS)
+        job = self.start(*PATIENT, "--on-event", f"cat >> {told}", "--max-restarts", "0", program=FAILS)
         self.assertEqual([7, 7], [node.exit_code() for node in job.all_nodes])
         self.assertEqual(["round_stopping", "verdict"], names(lines_of(told)))
 
     def test_a_command_is_told_of_what_its_filter_names(self):
         told = self.folder() / "told"
-        job = self.start("--on-event", f"cat >> {told}", "--on-event-filter", "round_started,hang", program=["true"])
+        job = self.start(*PATIENT, "--on-event", f"cat >> {told}", "--on-event-filter", "round_started,hang", program=["true"])
         self.assertEqual([0, 0], [node.exit_code() for node in job.all_nodes])
         self.assertEqual(["round_started"], names(lines_of(told)))
 
@@ -117,11 +129,11 @@ class Events(ClusterTest):
         self.assertEqual(["round_started", "round_stopping", "round_started", "recovered"], names(self.when("recovered")))
         job.nodes[0].signal(signal.SIGINT)
         self.assertEqual([-signal.SIGINT, 130], [node.exit_code() for node in job.all_nodes])
-        self.assertEqual([], cluster.bearers(cluster.TOKEN, job.token), "the command has ended, too")
+        wait_until("the end of the command, too", lambda: not cluster.bearers(cluster.TOKEN, job.token))
 
     def test_the_file_tells_how_a_job_went(self):
         path = self.folder() / "events.jsonl"
-        job = self.start("--events", str(path), "--max-restarts", "0", program=FAILS)
+        job = self.start(*PATIENT, "--events", str(path), "--max-restarts", "0", program=FAILS)
         self.assertEqual([7, 7], [node.exit_code() for node in job.all_nodes])
         told = subprocess.run([str(cluster.BINARY), "status", "--from", str(path)], capture_output=True, text=True)
         self.assertEqual(1, told.returncode, told.stderr)

@@ -129,7 +129,7 @@ class Sidecar(ClusterTest):
         pod, told = job.pods[0], job.folder / "told"
         pod.start_training()
         pod.start_sidecar(("--on-event", f"tr '\\0' '\\n' < /proc/$PPID/cmdline >> {told}",
-                           "--on-event-filter", "verdict"))
+                           "--on-event-filter", "verdict", *FAR))
         self.check_undisturbed(job, job.wait_for_round(0))
         self.assertIn("\nagent\n", told.read_text(), "it is the sidecar's agent, which the workers cannot change")
 
