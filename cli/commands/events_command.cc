@@ -21,7 +21,7 @@ namespace muster::cli {
 namespace {
 
 constexpr char kJson[] = "json", kFollow[] = "follow";
-constexpr absl::Duration kFollowEvery = absl::Milliseconds(250);  // the last events before the end are seen, too
+constexpr absl::Duration kFollowEvery = absl::Milliseconds(250);  // between two looks
 
 absl::StatusOr<v1::JobView> AskForEvents(const CommandLine& line) {
   v1::Question question;

@@ -367,16 +367,12 @@ const std::vector<OptionSpec>& RunOptions() {
        Into(&OutputSettings::report_on_all, OneOf("all", "concerned"))},
       {"events", "FILE", kOutput, kJob,
        "File to which what happens to the job is appended as JSON lines, on the node whose coordinator decides. "
-       "Default: "
-       "none.",
+       "Default: none.",
        Into(&OutputSettings::events, Text)},
       {"on-event", "CMD", kOutput, kJob,
        "Shell command that is told of events, one at a time, as a JSON line on its standard input, on the same "
-       "node: "
-       "of warnings and errors, except refused nodes, unless --on-event-filter names others. It is killed after "
-       "30 s. "
-       "Default: "
-       "none.",
+       "node: of warnings and errors, except refused nodes, unless --on-event-filter names others. It is killed "
+       "after 30 s. Default: none.",
        Into(&OutputSettings::on_event, Text)},
       {"on-event-filter", "NAMES", kOutput, kJob,
        "Names of the events for --on-event, separated by commas (docs/events.md), or all.",

@@ -89,14 +89,12 @@ absl::StatusOr<std::vector<int>> ParseLocalRanks(std::string_view text) {
 }
 
 absl::StatusOr<std::vector<std::string>> ParseEventNames(std::string_view text) {
-  const std::vector<std::string_view>& known = rendezvous::JobEvents();
   std::vector<std::string> names;
   for (const absl::string_view name : absl::StrSplit(AsAbsl(text), ',')) {
     names.emplace_back(absl::StripAsciiWhitespace(name));
-    if (names.back() == kAllEvents) continue;
-    if (std::find(known.begin(), known.end(), names.back()) != known.end()) continue;
+    if (names.back() == kAllEvents || rendezvous::IsJobEvent(names.back())) continue;
     std::string all = kAllEvents;
-    for (const std::string_view one : known) absl::StrAppend(&all, ", ", AsAbsl(one));
+    for (const std::string_view one : rendezvous::JobEvents()) absl::StrAppend(&all, ", ", AsAbsl(one));
     return Expected(absl::StrCat("names of events, separated by commas: ", all));
   }
   return names;

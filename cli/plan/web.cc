@@ -57,8 +57,7 @@ absl::StatusOr<PlanLines> PlanWeb(const PlanInput& in, v1::NodeConfig* config) {
   if (config->coordinator_alone() && (s.events || s.on_event || s.http))
     plan.notes.emplace_back(
         "--events, --on-event and --http have no effect on a node of a job with --coordinator: give them to "
-        "muster "
-        "coordinator");
+        "muster coordinator");
   if (!s.http) {
     if (s.http_token_file) return Fault(*s.http_token_file, "has no effect without --http");
     return plan;
