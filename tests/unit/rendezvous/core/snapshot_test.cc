@@ -6,6 +6,7 @@
 
 #include <map>
 
+#include "absl/strings/str_cat.h"
 #include "tests/unit/rendezvous/core/coordinator_cluster.h"
 
 namespace muster::rendezvous {

@@ -1,4 +1,5 @@
 // An agent that waits for its coordinator, or is refused by one.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <functional>
