@@ -65,12 +65,17 @@ void CoordinatorService::Tick() { driver().Feed(&Coordinator::OnTick); }
 std::optional<v1::JobView> CoordinatorService::Look(const v1::Question& question) {
   if (!core_.has_value()) return std::nullopt;
   if (question.kind() == v1::Question::KIND_STACKS) driver_->Feed(&Coordinator::OnStacksWanted);
+  if (question.kind() == v1::Question::KIND_RANK) driver_->Feed(&Coordinator::OnRankWanted, question.rank());
   const BootTime now = callbacks_.clock();
   if (question.kind() == v1::Question::KIND_EVENTS) return EventsAt(now);
   v1::JobView view = Snapshot(now, core_->job());
   if (question.kind() == v1::Question::KIND_STACKS) {
     view.clear_nodes();  // they are long, too, and not what was asked for
     *view.mutable_stacks() = StacksOf(now, core_->job());
+  }
+  if (question.kind() == v1::Question::KIND_RANK) {
+    view.clear_nodes();
+    *view.mutable_rank() = RankOf(now, question.rank(), core_->job());
   }
   view.set_protocol(kProtocol);
   return view;

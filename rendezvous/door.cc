@@ -77,6 +77,7 @@ void Door::Hear(Visitor* visitor) {
     case v1::Question::KIND_STATUS:
     case v1::Question::KIND_STACKS:
     case v1::Question::KIND_EVENTS:
+    case v1::Question::KIND_RANK:
       return Pass(visitor);
     default: {
       v1::Answer answer = named_;
@@ -103,6 +104,15 @@ void Door::Pass(Visitor* visitor) {
   const v1::Question& question = *visitor->question;
   Asked& asked = asked_[question.kind()];
   std::optional<v1::JobView> view;
+  if (asked.rank != question.rank()) {
+    if (asked.is_open) {
+      v1::Answer busy = named_;
+      busy.set_why_not("another rank is being asked for: ask again");
+      return Reply(visitor, busy);
+    }
+    asked = Asked();
+    asked.rank = question.rank();
+  }
   if (EventLoop::Now() < asked.kept_at + kViewKept) view = asked.kept;
   if (!view) {
     view = ways_.look(question);
@@ -112,6 +122,7 @@ void Door::Pass(Visitor* visitor) {
     if (std::exchange(asked.is_open, true)) return;  // that answer serves this one, too
     v1::Question passed;
     passed.set_kind(question.kind());
+    passed.set_rank(question.rank());
     return ways_.ask(passed, [this, kind = question.kind()](const absl::StatusOr<v1::JobView>& answered) {
       OnAnswer(kind, answered);
     });

@@ -59,6 +59,7 @@ class Door {
   // Questions of one kind.
   struct Asked {
     bool is_open = false;             // elsewhere
+    int rank = 0;                     // of KIND_RANK: about which one; one at a time
     std::optional<v1::JobView> kept;  // the newest answer
     BootTime kept_at = absl::InfinitePast();
     void Keep(const v1::JobView& view) {

@@ -235,9 +235,9 @@ class HostProcess {
   void Apply(const EndHungWorker& effect) { workers_.EndHung(effect.local_rank, effect.why); }
 
   void Apply(const TakeSnapshot& effect) {
-    snapshots_.Take(
-        workers_.Subjects(effect.first_rank, effect.with_recorders), plan_.file,
-        [this](const std::vector<RankSnapshot>& snapshots) { driver_.Feed(&HostCore::OnSnapshot, snapshots); });
+    snapshots_.Take(workers_.Subjects(effect), plan_.file, [this](const std::vector<RankSnapshot>& snapshots) {
+      driver_.Feed(&HostCore::OnSnapshot, snapshots);
+    });
   }
 
   void Apply(const KeepSnapshot& effect) { workers_.KeepSnapshot(effect.text); }

@@ -404,12 +404,17 @@ std::set<pid_t> WorkerGroup::Pids() const {
   return pids;
 }
 
-std::vector<SnapshotTaker::Subject> WorkerGroup::Subjects(int first_rank, bool with_recorders) const {
+std::vector<SnapshotTaker::Subject> WorkerGroup::Subjects(const TakeSnapshot& snapshot) const {
   std::vector<SnapshotTaker::Subject> subjects;
   for (const auto& [local_rank, worker] : workers_) {
-    const int rank = first_rank + local_rank;
-    subjects.push_back({rank, worker.pid, with_recorders ? recorders_.PathsOf(rank) : RecorderPaths(),
-                        with_recorders ? worker.stacks : nullptr});
+    if (snapshot.only.value_or(local_rank) != local_rank) continue;
+    const int rank = snapshot.first_rank + local_rank;
+    SnapshotTaker::Subject& subject = subjects.emplace_back();
+    subject.rank = rank;
+    subject.worker = worker.pid;
+    if (snapshot.with_recorders) subject.recorder = recorders_.PathsOf(rank);
+    if (snapshot.with_recorders) subject.stacks = worker.stacks;
+    if (snapshot.only) subject.last_output = failure_details_.OutputNow(local_rank);
   }
   return subjects;
 }

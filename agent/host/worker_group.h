@@ -69,8 +69,8 @@ class WorkerGroup {
   // Whether a child of this process that it did not start descends from a worker. nullopt: not known now.
   std::optional<bool> IsAncestorOf(const ProcessInfo& child) const;
   std::set<pid_t> Pids() const;  // of all workers of the round, ended ones included
-  // Ended ones included. with_recorders: as in TakeSnapshot.
-  std::vector<SnapshotTaker::Subject> Subjects(int first_rank, bool with_recorders) const;
+  // Those that this snapshot is to show, ended ones included.
+  std::vector<SnapshotTaker::Subject> Subjects(const TakeSnapshot& snapshot) const;
   const std::string& imports_file() const { return imports_file_; }  // of the round that learns; empty: none
   WorkerOutput* output() { return &output_; }
 

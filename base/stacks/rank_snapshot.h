@@ -42,8 +42,9 @@ struct RankSnapshot {
   bool silent_so_far = false;                  // it is watched, and has shown none in this round
   // The share of one processor that all of its processes used, or waited for, while the snapshot was taken.
   std::optional<int> busy_percent;
-  std::string recorder;  // the file with its last collectives of NCCL, on its node; empty: none
-  std::string missing;   // why there are no Python stacks, as a clause: "py-spy is not installed"
+  std::string recorder;     // the file with its last collectives of NCCL, on its node; empty: none
+  std::string last_output;  // its newest lines, where these were asked for; empty: none are known
+  std::string missing;      // why there are no Python stacks, as a clause: "py-spy is not installed"
 };
 
 // The rank's main thread, if that has frames; else nullptr.

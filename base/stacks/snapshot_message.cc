@@ -17,6 +17,7 @@ void FillMessage(const RankSnapshot& rank, size_t most_frames, v1::RankSnapshot*
   message->set_missing(CutUtf8(rank.missing, kMostText));
   message->set_idle_ms(absl::ToInt64Milliseconds(rank.idle));
   message->set_silent_so_far(rank.silent_so_far);
+  if (!rank.last_output.empty()) message->set_last_output(CutUtf8Front(rank.last_output, kMostOutput));
   if (rank.busy_percent) message->set_busy_percent(*rank.busy_percent);
   const PythonThread* const main = MainThread(rank);
   if (main == nullptr) return;
@@ -59,6 +60,7 @@ std::vector<RankSnapshot> FromMessage(const v1::NodeSnapshot& snapshot, int firs
     rank.missing = message.missing();
     rank.idle = absl::Milliseconds(message.idle_ms());
     rank.silent_so_far = message.silent_so_far();
+    rank.last_output = message.last_output();
     if (message.has_busy_percent()) rank.busy_percent = message.busy_percent();
     if (message.main_thread().empty()) continue;
     PythonThread& main = rank.python.emplace_back();

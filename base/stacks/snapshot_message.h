@@ -13,8 +13,9 @@ namespace muster {
 
 // For one message: half of what a coordinator takes (base/wire/ranges.h).
 inline constexpr size_t kMostSnapshotBytes = 32 * 1024;
-inline constexpr size_t kMostFrames = 32;  // of a worker's main thread, from the innermost
-inline constexpr size_t kMostText = 256;   // bytes of a file's or a function's name: the end of a path
+inline constexpr size_t kMostFrames = 32;    // of a worker's main thread, from the innermost
+inline constexpr size_t kMostOutput = 4096;  // bytes of a worker's last lines
+inline constexpr size_t kMostText = 256;     // bytes of a file's or a function's name: the end of a path
 inline constexpr size_t kMostWorkers = 512;
 
 // One rank's part, with so many frames of its main thread, and without its number.

@@ -94,6 +94,21 @@ absl::StatusOr<Ask> Chosen(const CommandLine& line) {
   return Ask([job](const v1::Question& question) { return ViewOf(job, question); });
 }
 
+// Asks until this answer is whole, or for 12 s. All questions go to one job, whatever else comes to this machine
+// meanwhile.
+absl::StatusOr<v1::JobView> AskUntil(const CommandLine& line, const v1::Question& question,
+                                     const std::function<bool(const v1::JobView&)>& is_whole) {
+  ASSIGN_OR_RETURN(const Ask ask, Chosen(line));
+  const BootTime until = EventLoop::Now() + kStacksLimit;
+  while (true) {
+    absl::StatusOr<v1::JobView> view = ask(question);
+    const bool is_late = EventLoop::Now() >= until;
+    if (!view.ok() && (is_late || !MayPass(view.status()))) return view;
+    if (view.ok() && (is_late || is_whole(*view))) return view;
+    absl::SleepFor(kAskAgain);
+  }
+}
+
 }  // namespace
 
 const std::vector<OptionSpec>& JobOptions() {
@@ -133,21 +148,27 @@ absl::StatusOr<v1::JobView> AskJob(const CommandLine& line, const v1::Question& 
   return ask(question);
 }
 
-// All questions go to one job, whatever else comes to this machine meanwhile.
 absl::StatusOr<v1::JobView> AskForStacks(const CommandLine& line) {
-  ASSIGN_OR_RETURN(const Ask ask, Chosen(line));
   v1::Question question;
   question.set_kind(v1::Question::KIND_STACKS);
-  const BootTime until = EventLoop::Now() + kStacksLimit;
-  while (true) {
-    absl::StatusOr<v1::JobView> view = ask(question);
-    const bool is_late = EventLoop::Now() >= until;
-    if (!view.ok() && (is_late || !MayPass(view.status()))) return view;
-    if (view.ok() && !view->has_stacks())
-      return absl::UnimplementedError("the job runs an older version, which shows no stacks");
-    if (view.ok() && (is_late || view->stacks().complete() || !view->stacks().why_not().empty())) return view;
-    absl::SleepFor(kAskAgain);
-  }
+  absl::StatusOr<v1::JobView> view = AskUntil(line, question, [](const v1::JobView& answer) {
+    return !answer.has_stacks() || answer.stacks().complete() || !answer.stacks().why_not().empty();
+  });
+  if (view.ok() && !view->has_stacks())
+    return absl::UnimplementedError("the job runs an older version, which shows no stacks");
+  return view;
+}
+
+absl::StatusOr<v1::JobView> AskForRank(const CommandLine& line, int rank) {
+  v1::Question question;
+  question.set_kind(v1::Question::KIND_RANK);
+  question.set_rank(rank);
+  absl::StatusOr<v1::JobView> view = AskUntil(line, question, [](const v1::JobView& answer) {
+    return !answer.has_rank() || answer.rank().complete() || !answer.rank().why_not().empty();
+  });
+  if (view.ok() && !view->has_rank())
+    return absl::UnimplementedError("the job runs an older version, which does not show single ranks");
+  return view;
 }
 
 absl::StatusOr<v1::JobEnd> AwaitEnd(const CommandLine& line) {

@@ -37,6 +37,9 @@ absl::StatusOr<v1::JobView> AskJob(const CommandLine& line, const v1::Question& 
 // The same with stacks: asks until they are complete, or for 12 s.
 absl::StatusOr<v1::JobView> AskForStacks(const CommandLine& line);
 
+// The same about one worker, a global rank, and its node.
+absl::StatusOr<v1::JobView> AskForRank(const CommandLine& line, int rank);
+
 // Returns when the job has ended. Unavailable: it is not known how. Only at a door.
 absl::StatusOr<v1::JobEnd> AwaitEnd(const CommandLine& line);
 

@@ -18,6 +18,7 @@
 #include "cli/commands/job_question.h"
 #include "cli/commands/watch_command.h"
 #include "cli/options/command_line.h"
+#include "cli/status/rank_text.h"
 #include "cli/status/report_story.h"
 #include "cli/status/status_text.h"
 #include "rendezvous/web/status_json.h"
@@ -25,7 +26,8 @@
 namespace muster::cli {
 namespace {
 
-constexpr char kJson[] = "json", kVerbose[] = "verbose", kWait[] = "wait", kWatch[] = "watch", kFrom[] = "from";
+constexpr char kJson[] = "json", kVerbose[] = "verbose", kWait[] = "wait", kWatch[] = "watch", kFrom[] = "from",
+               kRank[] = "rank";
 constexpr char kRunning[] = "running", kEnded[] = "ended";
 constexpr absl::Duration kAskAgain = absl::Seconds(1);
 
@@ -34,6 +36,15 @@ int Show(const v1::JobView& view, const CommandLine& line) {
   const int printed =
       Print(line.given.contains(kJson) ? rendezvous::StatusJson(view, absl::Now()) : StatusText(view, each_node));
   return printed != 0 ? printed : CodeOf(view);
+}
+
+int ShowRank(const std::string& text, const CommandLine& line) {
+  const absl::StatusOr<int> rank = ParseRank(text);
+  if (!rank.ok()) return Complain(rank.status());
+  const absl::StatusOr<v1::JobView> view = AskForRank(line, *rank);
+  if (!view.ok()) return CannotTell(view.status());
+  const int printed = Print(line.given.contains(kJson) ? RankJson(*view) : RankText(*view));
+  return printed != 0 ? printed : CodeOfRank(*view);
 }
 
 int ShowEnd(const v1::JobEnd& end, const CommandLine& line) {
@@ -131,6 +142,8 @@ const std::vector<OptionSpec>& StatusOptions() {
          "Wait until the job is in this state, and print that. running: a round runs, or the job has ended. "
          "ended: "
          "it has ended; the exit code is 0 if its own is, and 1 if not."},
+        {kRank, "RANK", Group::kOther, kOwn,
+         "Show this worker: where it stands, and its last 20 lines of output. Only its node is asked."},
         {kFrom, "FILE", Group::kOther, kOwn,
          "Tell how a job went that has ended, from the file that it wrote for --report or --events."}};
     own->insert(own->end(), JobOptions().begin(), JobOptions().end());
@@ -143,6 +156,7 @@ std::string StatusHelp() {
   std::string out = R"(Usage: muster status [--json] [--verbose] [--watch | --wait STATE]
                      [ID]
        muster status --endpoint HOST:PORT --rdzv-id ID [--token-file FILE]
+       muster status --rank RANK [--json] [ID]
        muster status --from FILE
 
 Says whether a running job is well, how fast it makes steps, what is odd, which
@@ -169,10 +183,13 @@ int StatusCommand(const Invocation& invocation) {
   const auto line = ParseQuestion(StatusOptions(), invocation.arguments, "muster status");
   if (!line.ok()) return Complain(line.status());
   if (line->help) return Print(StatusHelp());
-  if (line->given.contains(kWait) + line->given.contains(kWatch) + line->given.contains(kFrom) > 1)
-    return Complain(absl::InvalidArgumentError("--watch, --wait and --from exclude each other"));
+  if (line->given.contains(kWait) + line->given.contains(kWatch) + line->given.contains(kFrom) +
+          line->given.contains(kRank) >
+      1)
+    return Complain(absl::InvalidArgumentError("--watch, --wait, --rank and --from exclude each other"));
   if (const auto wait = line->given.find(kWait); wait != line->given.end()) return Wait(wait->second, *line);
   if (const auto from = line->given.find(kFrom); from != line->given.end()) return TellFrom(from->second, *line);
+  if (const auto rank = line->given.find(kRank); rank != line->given.end()) return ShowRank(rank->second, *line);
   if (line->given.contains(kWatch)) return Watch(*line);
   const absl::StatusOr<v1::JobView> view = AskJob(*line, v1::Question());
   return view.ok() ? Show(*view, *line) : CannotTell(view.status());

@@ -53,21 +53,33 @@ std::string PlaceText(const v1::Place& place) {
                                : absl::StrCat(count, " ranks (", RanksOf(place), "): ", WhereOf(place), "\n");
   if (count > 1 && !place.example().main_thread().empty())
     absl::StrAppend(&out, "    rank ", place.ranks(0).first(), " (", which, "):\n");
-  for (const v1::StackFrame& frame : place.example().main_thread()) {
+  return absl::StrCat(out, FramesText(place.example()));
+}
+
+Json ExampleObject(const v1::Place& place) {
+  Json object;
+  object["rank"] = place.ranks(0).first();
+  object["node"] = place.host();
+  object.update(ProcessObject(place.example()));
+  return object;
+}
+
+}  // namespace
+
+std::string FramesText(const v1::RankSnapshot& rank) {
+  std::string out;
+  for (const v1::StackFrame& frame : rank.main_thread()) {
     absl::StrAppend(&out, "    ",
                     OneLine(absl::StrCat(frame.function(), " (", frame.file(), ":", frame.line(), ")")), "\n");
   }
   return out;
 }
 
-Json ExampleObject(const v1::Place& place) {
-  const v1::RankSnapshot& rank = place.example();
+Json ProcessObject(const v1::RankSnapshot& rank) {
   Json frames = Json::array();
   for (const v1::StackFrame& frame : rank.main_thread())
     frames.push_back({{"function", frame.function()}, {"file", frame.file()}, {"line", frame.line()}});
   Json object;
-  object["rank"] = place.ranks(0).first();
-  object["node"] = place.host();
   object["pid"] = rank.pid();
   object["program"] = rank.program();
   object["ended"] = rank.ended();
@@ -79,8 +91,6 @@ Json ExampleObject(const v1::Place& place) {
   object["no_stack"] = rank.missing().empty() ? Json() : Json(rank.missing());
   return object;
 }
-
-}  // namespace
 
 absl::StatusOr<std::vector<RankPair>> ParseRankRanges(std::string_view text) {
   std::vector<RankPair> ranges;

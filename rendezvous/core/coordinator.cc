@@ -157,6 +157,7 @@ void Coordinator::OnTick(BootTime now, Effects* out) {
   DecideAndPush(now, out);
   announcements_.OnTick(now, job_, out);
   job_.stacks.OnTick(now);
+  job_.ranks.OnTick(now);
   NoteProgress(now, out);
   conditions_.OnTick(now, job_, out);
 }
@@ -206,6 +207,11 @@ void Coordinator::OnStacksWanted(BootTime now, Effects* out) {
   for (auto& [id, host] : job_.hosts) {
     if (host.part.in_round && host.IsAttached()) outbox_.Send(now, job_, &host, out);
   }
+}
+
+void Coordinator::OnRankWanted(BootTime now, int rank, Effects* out) {
+  Host* const host = WantRank(now, rank, &job_);
+  if (host != nullptr && host->IsAttached()) outbox_.Send(now, job_, host, out);
 }
 
 void Coordinator::OnAskedToEnd(BootTime now, Effects* out) {

@@ -45,6 +45,7 @@ class Coordinator {
   void OnTurnedAway(BootTime now, const std::string& address, const std::string& reason, Effects* out);
   // People want to see where the workers stand (stack_view.h).
   void OnStacksWanted(BootTime now, Effects* out);
+  void OnRankWanted(BootTime now, int rank, Effects* out);
   // The process of a separate coordinator was asked to end. It may end once MayEnd.
   void OnAskedToEnd(BootTime now, Effects* out);
 

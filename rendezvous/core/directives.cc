@@ -58,6 +58,11 @@ void FillHang(const Job& job, const Host& host, v1::Directive* directive) {
   directive->set_snapshot(job.hang.question);
   if (host.part.in_round && job.stacks.round() == job.greatest.number())
     directive->set_stacks(job.stacks.NumberFor(host.status.host_id()));
+  const RankQuestions::Asked* const one = job.ranks.For(host.status.host_id(), job.greatest.number());
+  if (host.part.in_round && directive->stacks() == 0 && one != nullptr) {
+    directive->set_stacks(one->number);
+    directive->set_stacks_of(one->local_rank);
+  }
   if (job.hang.judge.learns())
     directive->set_learned_silence_ms(absl::ToInt64Milliseconds(job.hang.judge.learned()));
   if (!job.hang.kill_order) return;

@@ -15,7 +15,8 @@ Job::Job(CoordinatorOptions options_given, BootTime now, uint64_t random)
       gathering(now),
       hang(StallJudge(options.hang_timeout, options.start_timeout), random),
       pauses(now, options.lease),
-      stacks(random) {}
+      stacks(random),
+      ranks(random) {}
 
 // ---- one host -----------------------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@
 #include "rendezvous/core/hosts.h"
 #include "rendezvous/core/options.h"
 #include "rendezvous/core/own_pauses.h"
+#include "rendezvous/core/rank_questions.h"
 #include "rendezvous/core/refusals.h"
 #include "rendezvous/core/root_cause.h"
 #include "rendezvous/core/round_history.h"
@@ -52,6 +53,7 @@ struct Job {
   StepHistory steps;
   TimeLedger time;
   StackQuestion stacks;
+  RankQuestions ranks;
   EventBook events;
 
   std::optional<v1::Verdict> verdict;

@@ -165,9 +165,10 @@ void LearnFailure(BootTime now, Host& host, Job* job) {
 }
 
 // They are long, and kept apart from the status, which is looked at often.
-void LearnStacks(Host& host, Job* job) {
+void LearnStacks(BootTime now, Host& host, Job* job) {
   if (!host.status.has_stacks()) return;
   job->stacks.Learn(host.status.host_id(), host.status.stacks());
+  job->ranks.Learn(now, host.status.host_id(), host.status.stacks());
   host.status.clear_stacks();
 }
 
@@ -252,7 +253,7 @@ Host& Learn(BootTime now, StreamId stream, const v1::AgentStatus& status, Job* j
   LearnFarewell(host, job);
   LearnLoss(now, heard_before, host, *job);
   LearnFailure(now, host, job);
-  LearnStacks(host, job);
+  LearnStacks(now, host, job);
   LearnEvents(now, host, job);
   LearnTakeover(host, job, out);
   if (job->Follows(host)) host.exchange.NoteApplied(host.status.applied().seq());

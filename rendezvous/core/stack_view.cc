@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/stacks/places.h"
 #include "base/stacks/snapshot_message.h"
 #include "base/stacks/suspects.h"
@@ -22,6 +23,15 @@ std::string WhyNot(const Job& job) {
   if (job.state != State::kRunning) return "no round runs";
   if (job.hang.question != 0 || job.hang.kill_order)
     return "the job hangs, and is being dealt with: the log of the node that decides says where its workers stood";
+  return "";
+}
+
+std::string WhyNot(const Job& job, int rank) {
+  if (std::string why = WhyNot(job); !why.empty()) return why;
+  const int ranks = job.greatest.round.world_size();
+  if (rank < 0 || rank >= ranks)
+    return absl::StrCat("round ", job.greatest.number(), " has the ranks 0 to ", ranks - 1);
+  if (job.HostOf(rank) == nullptr) return "its node is not there at the moment";
   return "";
 }
 
@@ -105,6 +115,30 @@ v1::Stacks StacksOf(BootTime now, const Job& job) {
   if (const v1::Stacks* const kept = job.stacks.kept()) stacks = *kept;
   stacks.set_asked_ms(WireMilliseconds(now - job.stacks.asked_at()));
   return stacks;
+}
+
+Host* WantRank(BootTime now, int rank, Job* job) {
+  const Host* const found = WhyNot(*job, rank).empty() ? job->HostOf(rank) : nullptr;
+  if (found == nullptr || !job->ranks.Want(now, job->greatest.number(), rank, *found)) return nullptr;
+  return job->hosts.Find(found->status.host_id());
+}
+
+v1::RankView RankOf(BootTime now, int rank, const Job& job) {
+  v1::RankView view;
+  view.set_rank(rank);
+  view.set_why_not(WhyNot(job, rank));
+  const Host* const host = view.why_not().empty() ? job.HostOf(rank) : nullptr;
+  if (host == nullptr) return view;
+  view.set_host(Foreign(host->Name()));
+  const RankQuestions::Asked* const asked = job.ranks.Of(rank);
+  if (asked == nullptr || asked->round != job.greatest.number()) return view;
+  view.set_complete(asked->answer || now >= asked->at + kStackAnswers);
+  if (!asked->answer) return view;
+  *view.mutable_found() = *asked->answer;
+  v1::NodeSnapshot alone;
+  *alone.add_ranks() = *asked->answer;
+  view.set_where(Foreign(WhereIs(FromMessage(alone, rank - asked->local_rank).front())));
+  return view;
 }
 
 }  // namespace muster::rendezvous

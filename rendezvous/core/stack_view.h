@@ -8,6 +8,7 @@
 
 namespace muster::rendezvous {
 
+struct Host;
 struct Job;
 
 inline constexpr size_t kMaxPlacesShown = 256;
@@ -20,5 +21,9 @@ bool WantStacks(BootTime now, Job* job);
 
 // What they have answered, once that is complete.
 v1::Stacks StacksOf(BootTime now, const Job& job);
+
+// The same for one worker, a global rank. Returns the host that must be asked now; nullptr: none.
+Host* WantRank(BootTime now, int rank, Job* job);
+v1::RankView RankOf(BootTime now, int rank, const Job& job);
 
 }  // namespace muster::rendezvous

@@ -58,6 +58,7 @@ class QuestionCalls {
   struct Kept {
     grpc::Slice answer;
     BootTime at = absl::InfinitePast();
+    int rank = 0;  // of KIND_RANK
   };
   std::map<v1::Question::Kind, Kept> kept_;
 };

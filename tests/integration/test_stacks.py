@@ -152,7 +152,10 @@ class WholeJob(ClusterTest):
         return job
 
     def stacks(self, *options):
-        return subprocess.run([str(cluster.BINARY), "stacks", "--rdzv-id", self.job.job_id, *options],
+        return self.muster("stacks", *options)
+
+    def muster(self, command, *options):
+        return subprocess.run([str(cluster.BINARY), command, "--rdzv-id", self.job.job_id, *options],
                               capture_output=True, text=True, env=cluster.plain_environment(), timeout=cluster.LIMIT_S)
 
     @unittest.skipUnless(stack_tools.py_spy(), "needs py-spy")
@@ -170,6 +173,29 @@ class WholeJob(ClusterTest):
         self.assertEqual("all_reduce", said["places"][0]["example"]["frames"][0]["function"])
         self.assertEqual(workers, [sorted(job.workers_of(node)) for node in (0, 1)], "no worker was disturbed")
         self.assertFalse([pid for node in workers for pid in node if process_state(pid) == "T"])
+
+    @unittest.skipUnless(stack_tools.py_spy(), "needs py-spy")
+    def test_one_rank_is_shown_with_its_last_lines(self):
+        job = self.start(f"#!/bin/sh\nexec {stack_tools.py_spy()} \"$@\"\n", "-t", "3")
+        workers = [sorted(job.workers_of(node)) for node in (0, 1)]
+        done = self.muster("status", "--rank", "3")
+        self.assertEqual(0, done.returncode, done.stdout + done.stderr)
+        self.assertRegex(done.stdout, r"^rank 3 on node 1 \(\S+\), pid \d+ \(python\S*\): at train.py:6 \(load\)\n"
+                         r"    load \(/.*train.py:6\)\n[^$]*\nits last lines of output:\n    ready\n$")
+        said = json.loads(self.muster("status", "--rank", "0", "--json").stdout)
+        self.assertEqual(("all_reduce", "ready"), (said["process"]["frames"][0]["function"], said["last_output"]))
+        self.assertEqual(workers, [sorted(job.workers_of(node)) for node in (0, 1)], "no worker was disturbed")
+        done = self.muster("status", "--rank", "4")
+        self.assertEqual((1, "rank 4: round 1 has the ranks 0 to 3\n"), (done.returncode, done.stdout))
+
+    def test_a_rank_whose_node_does_not_answer_is_awaited_for_a_limited_time(self):
+        job = self.start(NO_RIGHT, "--lease", "5m")
+        host = job.nodes[1].process.pid
+        cluster.stop(host)
+        done = self.muster("status", "--rank", "2")
+        cluster.kill(host, signal.SIGCONT)
+        self.assertEqual(1, done.returncode, done.stderr)
+        self.assertRegex(done.stdout, r"^rank 2 on node 1.*: the node has not answered in time\n$")
 
     def test_a_node_that_does_not_answer_is_named(self):
         job = self.start(NO_RIGHT, "--lease", "5m")

@@ -71,12 +71,13 @@ struct EndHungWorker {
   int local_rank = 0;
   std::string why;
 };
-// Takes a stacks of this node's workers (base/stacks). Answer: OnSnapshot.
+// Takes the stacks of this node's workers (base/stacks). Answer: OnSnapshot.
 struct TakeSnapshot {
   int first_rank = 0;  // global rank of worker 0
   // Workers may be signalled: those that use NCCL write their flight recorders and answer with a line of output,
   // and those of --preload write stacks that py-spy does not show.
   bool with_recorders = true;
+  std::optional<int> only = {};  // local rank: of this worker alone, with its last lines of output
 };
 // Writes the whole of a snapshot into the attempt's folder, if there is one.
 struct KeepSnapshot {

@@ -71,23 +71,24 @@ Ending HangWatch::OnEnded(int local_rank, Ending ending) {
 
 void HangWatch::AskedBySignal(Effects* out) {
   by_signal_ = true;
-  Take(true, out);
+  Take(true, std::nullopt, out);
 }
 
-void HangWatch::Take(bool with_recorders, Effects* out) {
+void HangWatch::Take(bool with_recorders, std::optional<int> only, Effects* out) {
   if (std::exchange(is_taken_, true)) return;
   with_recorders_ = with_recorders;
+  only_ = only;
   taken_of_ = round_;
-  out->push_back(TakeSnapshot{first_rank_, with_recorders});
+  out->push_back(TakeSnapshot{first_rank_, with_recorders, only});
 }
 
 // Nothing is decided by it, so it must not count as a hang's question does: neither may signs of life be ignored
 // meanwhile, however often people ask, nor may a flight recorder be written each time.
-void HangWatch::TakeForPeople(uint64_t number, Effects* out) {
-  people_ask_ = number;
-  if (people_ask_ == stacks_.number()) return;
+void HangWatch::TakeForPeople(const PeoplesQuestion& question, Effects* out) {
+  people_ask_ = question;
+  if (people_ask_.number == stacks_.number()) return;
   stacks_.Clear();
-  if (people_ask_ != 0) Take(false, out);
+  if (people_ask_.number != 0) Take(false, people_ask_.only, out);
 }
 
 void HangWatch::OnDirective(BootTime now, const v1::HostDirective& directive, bool is_stopping, Effects* out) {
@@ -95,8 +96,10 @@ void HangWatch::OnDirective(BootTime now, const v1::HostDirective& directive, bo
   const bool is_new = std::exchange(asked_, directive.snapshot()) != asked_ && asked_ != 0;
   if (is_new) signs_since_asked_ = signs_in_snapshot_ = false;
   if (asked_ != snapshot_.number()) snapshot_.Clear();
-  if (asked_ != snapshot_.number()) Take(true, out);
-  TakeForPeople(directive.stacks(), out);
+  if (asked_ != snapshot_.number()) Take(true, std::nullopt, out);
+  TakeForPeople(
+      {directive.stacks(), directive.has_stacks_of() ? std::optional<int>(directive.stacks_of()) : std::nullopt},
+      out);
   const bool is_for_us = directive.has_hang() && Same(directive.hang().round(), round_);
   if (!is_for_us || is_stopping || signs_since_asked_ || sentence_) return due_.reset();
   if (!due_) due_ = signs_in_snapshot_ ? now + kSecondThought : now;
@@ -122,26 +125,42 @@ bool HangWatch::OnSnapshot(std::vector<RankSnapshot> ranks, Effects* out) {
     rank.idle = clock_.Of(rank.rank - first_rank_);
     rank.silent_so_far = clock_.IsSilentSoFar(rank.rank - first_rank_);
   }
-  const bool is_news = asked_ != snapshot_.number() || people_ask_ != stacks_.number();
-  if (people_ask_ != 0) stacks_ = ToMessage(people_ask_, first_rank_, ranks);
+  if (only_) {  // it answers nobody else
+    const bool is_answered = AnswerPeople(ranks);
+    TakeAgainIfAsked(out);
+    return is_answered;
+  }
+  const bool is_news = AnswerPeople(ranks) || asked_ != snapshot_.number();
   // A hang is answered by what is there, since the coordinator does not wait for long; the flight recorders
   // follow.
   const bool lacks_recorders = !with_recorders_ && (by_signal_ || asked_ != snapshot_.number());
   if (asked_ != 0) snapshot_ = ToMessage(asked_, first_rank_, ranks);
-  if (lacks_recorders) Take(true, out);
-  if (!with_recorders_ || lacks_recorders) return is_news;
+  if (lacks_recorders) Take(true, std::nullopt, out);
+  if (!with_recorders_ || lacks_recorders) {
+    TakeAgainIfAsked(out);
+    return is_news;
+  }
   if (std::exchange(by_signal_, false)) {
     Say(Severity::kInfo, "stacks of this node's workers:", out, {.event = events::kStacks});
     for (const std::string& line : SnapshotLines(ranks))
       Say(Severity::kInfo, line, out, {.event = events::kStacks});
   }
   out->push_back(KeepSnapshot{SnapshotText(ranks)});
+  TakeAgainIfAsked(out);
+  return is_news;
+}
+
+// Returns whether these are what they asked for, and had not got.
+bool HangWatch::AnswerPeople(const std::vector<RankSnapshot>& ranks) {
+  if (people_ask_.number == 0 || people_ask_.only != only_) return false;
+  const bool is_news = people_ask_.number != stacks_.number();
+  stacks_ = ToMessage(people_ask_.number, first_rank_, ranks);
   return is_news;
 }
 
 void HangWatch::TakeAgainIfAsked(Effects* out) {
-  if (by_signal_ || asked_ != snapshot_.number()) return Take(true, out);
-  if (people_ask_ != stacks_.number()) Take(false, out);
+  if (by_signal_ || asked_ != snapshot_.number()) return Take(true, std::nullopt, out);
+  if (people_ask_.number != stacks_.number()) Take(false, people_ask_.only, out);
 }
 
 void HangWatch::Describe(v1::HostStatus* status) const {

@@ -48,28 +48,36 @@ class HangWatch {
     std::string why;
   };
 
-  void Take(bool with_recorders, Effects* out);
-  void TakeForPeople(uint64_t number, Effects* out);
+  // What people ask: of all workers of this node, or of one.
+  struct PeoplesQuestion {
+    uint64_t number = 0;      // 0: they ask nothing
+    std::optional<int> only;  // local rank
+  };
+
+  void Take(bool with_recorders, std::optional<int> only, Effects* out);
+  void TakeForPeople(const PeoplesQuestion& question, Effects* out);
   void TakeAgainIfAsked(Effects* out);
+  bool AnswerPeople(const std::vector<RankSnapshot>& ranks);
   void EndHung(const v1::Hang& hang, Effects* out);
 
   const int64_t timeout_ms_;
   IdleClock clock_;
   v1::RoundId round_;
   int first_rank_ = 0;
-  std::set<int> stragglers_;          // local ranks of which it was said in this round
-  bool is_taken_ = false;             // an answer to TakeSnapshot is awaited
-  bool with_recorders_ = false;       // as in that TakeSnapshot
-  v1::RoundId taken_of_;              // whose workers it is about
-  bool by_signal_ = false;            // it is for the log of this node
-  uint64_t asked_ = 0;                // the coordinator's number; 0: it asks nothing
-  bool signs_since_asked_ = false;    // after the snapshot: then nothing hangs any more
-  bool signs_in_snapshot_ = false;    // while it was taken
-  std::optional<BootTime> due_;       // when the sentence will be carried out; nullopt: none is put off
-  v1::NodeSnapshot snapshot_;         // the answer to that number, once it is there
-  uint64_t people_ask_ = 0;           // the number of people's question; 0: they ask nothing
-  v1::NodeSnapshot stacks_;           // the answer to that one
-  std::optional<Sentence> sentence_;  // carried out in this round
+  std::set<int> stragglers_;        // local ranks of which it was said in this round
+  bool is_taken_ = false;           // an answer to TakeSnapshot is awaited
+  bool with_recorders_ = false;     // as in that TakeSnapshot
+  std::optional<int> only_;         // the same
+  v1::RoundId taken_of_;            // whose workers it is about
+  bool by_signal_ = false;          // it is for the log of this node
+  uint64_t asked_ = 0;              // the coordinator's number; 0: it asks nothing
+  bool signs_since_asked_ = false;  // after the snapshot: then nothing hangs any more
+  bool signs_in_snapshot_ = false;  // while it was taken
+  std::optional<BootTime> due_;     // when the sentence will be carried out; nullopt: none is put off
+  v1::NodeSnapshot snapshot_;       // the answer to that number, once it is there
+  PeoplesQuestion people_ask_;
+  v1::NodeSnapshot stacks_;                        // the answer to that one
+  std::optional<Sentence> sentence_;               // carried out in this round
   absl::Duration learned_ = absl::ZeroDuration();  // the longest silence that ended by itself, as coordinators say
 };
 

@@ -1,5 +1,6 @@
 #include "agent/host/report/failure_details.h"
 
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <utility>
@@ -131,6 +132,21 @@ void FailureDetails::AddLastWords(int local_rank, Ending* ending) {
 }
 
 // Without a thread nothing is read: the host must not wait for a file system, and few processes are left by then.
+std::function<std::string()> FailureDetails::OutputNow(int local_rank) const {
+  const auto found = sources_.find(local_rank);
+  if (found == sources_.end()) return [] { return std::string(); };
+  return [streams = std::array<Stream, 2>{found->second.out, found->second.err}] {
+    Words newest;
+    for (const Stream& stream : streams) {
+      if (!stream.tail && stream.file.empty()) continue;
+      Words words = stream.tail ? WordsIn(*stream.tail) : WordsIn(stream.file);
+      const bool is_newer = words.at.value_or(absl::InfinitePast()) > newest.at.value_or(absl::InfinitePast());
+      if (!words.last.empty() && (newest.last.empty() || is_newer)) newest = std::move(words);
+    }
+    return newest.last;
+  };
+}
+
 void FailureDetails::BeginLastOutput(int local_rank) {
   last_lines_ = {};
   const auto found = sources_.find(local_rank);

@@ -59,6 +59,10 @@ class FailureDetails {
   // that caused it.
   void AddLastWords(int local_rank, Ending* ending);
 
+  // Reads the last lines of whatever the worker has written last; to be called on a thread of its own, since a
+  // file may keep its reader waiting.
+  std::function<std::string()> OutputNow(int local_rank) const;
+
   // Begins to read the files that have this worker's output, where there is no pipe. Never waits: a thread of its
   // own reads them. Call it when nothing of the worker is alive.
   void BeginLastOutput(int local_rank);

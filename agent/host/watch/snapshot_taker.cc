@@ -76,6 +76,7 @@ Looked LookAt(const SnapshotTaker::Subject& subject) {
   RankSnapshot& snapshot = looked.snapshot;
   snapshot.rank = subject.rank;
   snapshot.pid = subject.worker;
+  if (subject.last_output) snapshot.last_output = subject.last_output();
   const std::vector<ProcessInfo> session = SessionOf(subject.worker);
   if (session.empty()) {
     snapshot.ended = !IsThere(subject.worker);

@@ -34,6 +34,7 @@ class SnapshotTaker {
     pid_t worker = 0;  // its first process, which leads its session
     RecorderPaths recorder = {};
     std::shared_ptr<const OwnedFd> stacks = nullptr;  // of a worker that can write its own; see StackDump
+    std::function<std::string()> last_output = {};    // called on another thread; empty: it is not asked for
   };
   using Done = std::function<void(std::vector<RankSnapshot> snapshots)>;
 

@@ -102,6 +102,8 @@ void HostSide::ExtendLease(const v1::Directive& directive, std::optional<BootTim
 void HostSide::Ask(const v1::Directive& directive) {
   order_.set_snapshot(directive.snapshot());
   order_.set_stacks(directive.stacks());
+  order_.clear_stacks_of();
+  if (directive.has_stacks_of()) order_.set_stacks_of(directive.stacks_of());
   order_.set_learned_silence_ms(directive.learned_silence_ms());
   order_.clear_hang();
   if (directive.has_hang()) *order_.mutable_hang() = directive.hang();

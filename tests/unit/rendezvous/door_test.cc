@@ -54,6 +54,12 @@ class DoorTest : public ::testing::Test {
     return Await(fd);
   }
 
+  static v1::Question AboutRank(int rank) {
+    v1::Question question;
+    question.set_kind(v1::Question::KIND_RANK);
+    question.set_rank(rank);
+    return question;
+  }
   static v1::Question UntilEnd() {
     v1::Question question;
     question.set_kind(v1::Question::KIND_END);
@@ -134,6 +140,23 @@ TEST_F(DoorTest, QuestionsOfEachKindAreAskedApart) {
     EXPECT_EQ(Ask(stacks).view().run_id(), "with stacks");
     EXPECT_EQ(Ask().view().run_id(), "plain");
   }
+}
+
+TEST_F(DoorTest, AnAnswerAboutOneRankServesNoOther) {
+  Open({.look = [](const v1::Question&) { return std::nullopt; },
+        .ask = [](const v1::Question& question,
+                  const Door::Done& done) { done(View(absl::StrCat("rank ", question.rank()))); }});
+  for (const int rank : {3, 4, 3}) EXPECT_EQ(Ask(AboutRank(rank)).view().run_id(), absl::StrCat("rank ", rank));
+}
+
+TEST_F(DoorTest, OneRankIsAskedForAtATime) {
+  int asked = 0;
+  Open({.look = [](const v1::Question&) { return std::nullopt; },
+        .ask = [&](const v1::Question&, const Door::Done&) { ++asked; }});
+  const OwnedFd waits = Knock();
+  ASSERT_TRUE(SendFrame(waits.get(), AboutRank(3)).ok());
+  for (bool is_heard = false; !is_heard;) thread_->Call([&] { is_heard = asked == 1; });
+  EXPECT_EQ(Ask(AboutRank(4)).why_not(), "another rank is being asked for: ask again");
 }
 
 TEST_F(DoorTest, WhoWaitsForTheEndIsToldHowTheJobEnds) {

@@ -44,7 +44,7 @@ Whereabouts: 1 string, 2 string, 3 string, 4 string
 Holder: 1 string, 2 string
 HostProof: 1 bytes, 2 bytes
 RankSnapshot: 1 int32, 2 int64, 3 bool, 4 string, 5 string, 6 string, 7 int32, 8 StackFrame list, 9 string,
-    10 int64, 11 int32, 12 bool
+    10 int64, 11 int32, 12 bool, 13 string
 StackFrame: 1 string, 2 string, 3 int32
 NodeSnapshot: 1 uint64, 2 RankSnapshot list
 Event: 1 Epoch, 2 uint64, 3 int64, 4 string, 5 string, 6 bool, 7 uint64, 8 int32, 9 string, 10 int32, 11 Recovery, 12 int64, 13 int32
@@ -66,7 +66,7 @@ Hang: 1 RoundId, 2 int32, 3 string, 4 bool
 DirectiveHead: 6 uint32, 15 Refused
 Directive: 1 DirectiveId, 2 StatusId, 3 Lease, 4 Settings, 5 Round, 6 uint32, 7 fixed64, 8 fixed64, 9 fixed64,
     10 Wait, 11 Round, 12 Stop, 13 Verdict, 14 Release, 15 Refused, 16 uint64, 17 Hang, 18 int64, 19 uint64,
-    20 Event list
+    20 Event list, 21 int32
 AgentHello: 1 uint32, 2 string, 3 bytes list, 4 map of bytes, 5 string, 6 string, 7 int32, 8 gone, 9 bytes
 HostHello: 1 string, 2 string, 3 int32, 4 int32, 5 gone, 6 HostChallenge
 HostChallenge: 1 bytes, 2 bytes list

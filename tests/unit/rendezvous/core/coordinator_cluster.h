@@ -169,6 +169,9 @@ class Cluster {
   void WantStacks() {
     Do([&](Effects* out) { coordinator_.OnStacksWanted(now_, out); });
   }
+  void WantRank(int rank) {
+    Do([&](Effects* out) { coordinator_.OnRankWanted(now_, rank, out); });
+  }
   bool MayEnd() const { return coordinator_.MayEnd(now_); }
 
   void TurnAway(const std::string& address, const std::string& why) {

@@ -26,6 +26,7 @@ class StacksTest : public ::testing::Test {
   }
 
   v1::Stacks Look() { return StacksOf(c_.now(), c_.core().job()); }
+  v1::RankView LookAt(int rank) { return RankOf(c_.now(), rank, c_.core().job()); }
   // As somebody who asks again.
   v1::Stacks LookAgain() {
     c_.WantStacks();
@@ -213,6 +214,60 @@ TEST_F(StacksTest, WhileTheJobHangsNobodyElseIsAsked) {
   c.Pass(kTick, {});
   ASSERT_NE(c.Told("a").snapshot(), 0u);
   EXPECT_THAT(StacksOf(c.now(), c.core().job()).why_not(), HasSubstr("the job hangs"));
+}
+
+TEST_F(StacksTest, AboutOneRankItsNodeAloneIsAsked) {
+  c_.WantRank(3);
+  EXPECT_EQ(c_.Told("a").stacks(), 0u);
+  EXPECT_NE(c_.Told("b").stacks(), 0u);
+  EXPECT_EQ(c_.Told("b").stacks_of(), 1);
+  EXPECT_FALSE(LookAt(3).complete());
+  EXPECT_EQ(LookAt(3).host(), "node 1 (b)");
+  Answer("b", 1);
+  EXPECT_TRUE(LookAt(3).complete());
+  EXPECT_EQ(LookAt(3).found().pid(), 101);
+  EXPECT_THAT(LookAt(3).where(), HasSubstr("data.py:41"));
+  EXPECT_EQ(c_.Told("b").stacks(), 0u) << "it is asked no more";
+  c_.WantRank(3);
+  EXPECT_EQ(c_.Told("b").stacks(), 0u) << "the answer serves for a second";
+  c_.Pass(kStacksServe, {"a", "b"});
+  c_.WantRank(3);
+  EXPECT_NE(c_.Told("b").stacks(), 0u) << "then it is asked anew";
+  EXPECT_FALSE(LookAt(3).complete());
+}
+
+TEST_F(StacksTest, AQuestionToAllComesBeforeOneAboutARank) {
+  c_.WantRank(3);
+  c_.WantStacks();
+  EXPECT_FALSE(c_.Told("b").has_stacks_of());
+  Answer("b");
+  EXPECT_FALSE(LookAt(3).complete());
+  EXPECT_TRUE(c_.Told("b").has_stacks_of());
+  Answer("b");
+  EXPECT_TRUE(LookAt(3).complete());
+}
+
+TEST_F(StacksTest, ARankWhoseNodeIsSilentIsAwaitedForALimitedTime) {
+  c_.WantRank(3);
+  c_.Pass(kStackAnswers, {"a", "b"});
+  EXPECT_TRUE(LookAt(3).complete());
+  EXPECT_FALSE(LookAt(3).has_found());
+}
+
+TEST_F(StacksTest, ARankThatIsNotThereHasAReason) {
+  c_.WantRank(4);
+  EXPECT_EQ(LookAt(4).why_not(), "round 1 has the ranks 0 to 3");
+  EXPECT_EQ(LookAt(-1).why_not(), "round 1 has the ranks 0 to 3");
+}
+
+TEST_F(StacksTest, OnlySoManyRanksAreAskedForAtOnce) {
+  RankQuestions questions(0);
+  Host host;
+  for (size_t rank = 0; rank < kMaxRanksAsked; ++rank)
+    EXPECT_TRUE(questions.Want(c_.now(), 1, static_cast<int>(rank), host));
+  EXPECT_FALSE(questions.Want(c_.now(), 1, kMaxRanksAsked, host));
+  questions.OnTick(c_.now() + kStacksKept);
+  EXPECT_TRUE(questions.Want(c_.now(), 1, kMaxRanksAsked, host)) << "nobody wants the others any more";
 }
 
 }  // namespace

@@ -75,6 +75,16 @@ TEST_F(InquiryTest, AnAnswerWithStacksServesNobodyWhoAsksForNone) {
   EXPECT_EQ(attendees_.views, 2);
 }
 
+TEST_F(InquiryTest, AnAnswerAboutOneRankServesNoOther) {
+  const auto server = ServeWith(kToken);
+  question_.set_kind(v1::Question::KIND_RANK);
+  for (const int rank : {3, 4}) {
+    question_.set_rank(rank);
+    ASSERT_TRUE(Ask(server->port(), kToken, {}).ok());
+  }
+  EXPECT_EQ(attendees_.views, 2);
+}
+
 TEST_F(InquiryTest, AnotherTokenIsRefused) {
   const auto server = ServeWith(kToken);
   EXPECT_TRUE(absl::IsUnauthenticated(Ask(server->port(), "another-token-of-22-characters", {}).status()));

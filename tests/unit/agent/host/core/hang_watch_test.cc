@@ -49,6 +49,14 @@ class HangWatchTest : public testing::Test {
     watch_.OnDirective(now_, directive, false, &out);
     return out;
   }
+  Effects AskForRank(uint64_t number, int local_rank) {
+    v1::HostDirective directive;
+    directive.set_stacks(number);
+    directive.set_stacks_of(local_rank);
+    Effects out;
+    watch_.OnDirective(now_, directive, false, &out);
+    return out;
+  }
   Effects End(int rank, bool is_stopping = false) {
     v1::HostDirective directive;
     directive.mutable_hang()->set_is_sure(true);
@@ -119,6 +127,30 @@ TEST_F(HangWatchTest, PeopleGetTheirAnswerWithoutFlightRecordersAndWithoutAFile)
   EXPECT_FALSE(Status().has_snapshot());
   AskForPeople(0);
   EXPECT_FALSE(Status().has_stacks());
+}
+
+TEST_F(HangWatchTest, AQuestionAboutOneWorkerIsAnsweredByASnapshotOfItAlone) {
+  AskForPeople(3);
+  EXPECT_TRUE(Of<TakeSnapshot>(AskForRank(4, 1)).empty()) << "one at a time";
+  Effects out;
+  EXPECT_FALSE(watch_.OnSnapshot(Ranks(), &out)) << "it has no output";
+  EXPECT_FALSE(Status().has_stacks());
+  ASSERT_EQ(Of<TakeSnapshot>(out).size(), 1u);
+  EXPECT_EQ(Of<TakeSnapshot>(out)[0].only, 1);
+  EXPECT_TRUE(watch_.OnSnapshot({Ranks()[1]}, &out));
+  EXPECT_EQ(Status().stacks().number(), 4u);
+  EXPECT_EQ(Status().stacks().ranks_size(), 1);
+}
+
+TEST_F(HangWatchTest, ASnapshotOfOneWorkerAnswersNoHang) {
+  AskForRank(4, 1);
+  Ask(8);
+  Effects out;
+  EXPECT_FALSE(watch_.OnSnapshot({Ranks()[1]}, &out));
+  EXPECT_FALSE(Status().has_snapshot());
+  ASSERT_EQ(Of<TakeSnapshot>(out).size(), 1u);
+  EXPECT_EQ(Of<TakeSnapshot>(out)[0].only, std::nullopt);
+  EXPECT_TRUE(Of<TakeSnapshot>(out)[0].with_recorders);
 }
 
 // However often people ask: else their questions would make a hang of a job that goes on.

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <future>
@@ -174,6 +175,21 @@ TEST(FailureDetailsTest, APrivateFilesPathIsNotShownAndAFileThatIsNotThereIsNone
   EXPECT_EQ(first.error_text, "own words");
   EXPECT_EQ(first.error_file, "");
   EXPECT_EQ(second.error_text + second.error_file, "");
+}
+
+TEST(FailureDetailsTest, OfALivingWorkerWhatItWroteLastIsShown) {
+  const TestFolder folder;
+  const auto tail = std::make_shared<OutputTail>();
+  FailureDetails details;
+  details.Expect(0, {.error_file = "", .err = {.file = folder / "err"}, .out = {.tail = tail}});
+  EXPECT_EQ(details.OutputNow(0)(), "");
+  std::ofstream(folder / "err") << "a warning\n";
+  EXPECT_EQ(details.OutputNow(0)(), "a warning");
+  tail->Feed("step 1\nstep 2\n");
+  const auto an_hour_ago = std::filesystem::file_time_type::clock::now() - std::chrono::hours(1);
+  std::filesystem::last_write_time(std::string(folder / "err"), an_hour_ago);
+  EXPECT_EQ(details.OutputNow(0)(), "step 1\nstep 2");
+  EXPECT_EQ(details.OutputNow(1)(), "") << "no such worker";
 }
 
 TEST(FailureDetailsTest, AWorkerIsDoneIfItsFileIsThere) {
