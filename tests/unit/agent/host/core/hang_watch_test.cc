@@ -33,29 +33,28 @@ class HangWatchTest : public testing::Test {
     }
     return found;
   }
+  Effects Hear(const v1::HostDirective& directive, bool is_stopping = false) {
+    Effects out;
+    watch_.OnDirective(now_, directive, is_stopping, &out);
+    return out;
+  }
   Effects Ask(uint64_t number) {
     v1::HostDirective directive;
     directive.set_snapshot(number);
-    Effects out;
-    watch_.OnDirective(now_, directive, false, &out);
-    return out;
+    return Hear(directive);
   }
   // As people do.
   Effects AskForPeople(uint64_t number, uint64_t for_hang = 0) {
     v1::HostDirective directive;
     directive.set_stacks(number);
     directive.set_snapshot(for_hang);
-    Effects out;
-    watch_.OnDirective(now_, directive, false, &out);
-    return out;
+    return Hear(directive);
   }
   Effects AskForRank(uint64_t number, int local_rank) {
     v1::HostDirective directive;
     directive.set_stacks(number);
     directive.set_stacks_of(local_rank);
-    Effects out;
-    watch_.OnDirective(now_, directive, false, &out);
-    return out;
+    return Hear(directive);
   }
   Effects End(int rank, bool is_stopping = false) {
     v1::HostDirective directive;
@@ -63,9 +62,7 @@ class HangWatchTest : public testing::Test {
     *directive.mutable_hang()->mutable_round() = round_.id();
     directive.mutable_hang()->set_rank(rank);
     directive.mutable_hang()->set_why("it hangs");
-    Effects out;
-    watch_.OnDirective(now_, directive, is_stopping, &out);
-    return out;
+    return Hear(directive, is_stopping);
   }
   v1::HostStatus Status() {
     v1::HostStatus status;
