@@ -33,7 +33,8 @@ absl::StatusOr<std::string> NameHere() {
 absl::StatusOr<OwnedFd> Knock() {
   ASSIGN_OR_RETURN(const std::string name, NameHere());
   absl::StatusOr<OwnedFd> fd = KnockAtDoor(name);
-  if (absl::IsUnavailable(fd.status())) return absl::UnavailableError("no muster answers in this container");
+  if (absl::IsUnavailable(fd.status()))
+    return absl::UnavailableError("no muster answers in this container: is it running here, and as this user?");
   if (absl::IsResourceExhausted(fd.status()))
     return absl::DeadlineExceededError(absl::StrCat("muster does not answer: ", fd.status().message()));
   return fd;

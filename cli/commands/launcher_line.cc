@@ -34,6 +34,7 @@ int CountDevices(const Environment& environment) {
 
 DeepspeedMachine ThisMachine(const Environment& environment, const std::string& hostname) {
   return {.read_file = machine::ReadRegularFile,
+          .hostname = hostname,
           .is_here =
               [hostname](const std::string& host) {
                 // A pod's name in DNS appears only after its start, and its host name has no domain.

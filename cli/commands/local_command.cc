@@ -476,6 +476,8 @@ int LocalCommand(const Invocation& invocation) {
   if (!node_line.ok()) return Complain(node_line.status());
   absl::StatusOr<RunPlan> first = Plan(*node_line, plans[0].environment, ReadMachine(plans[0].environment));
   if (!first.ok()) return Complain(first.status());
+  if (const absl::Status other = CheckNoLauncherInside(*command_line, *first, kLocalCommand); !other.ok())
+    return Complain(other);
   if (const absl::Status usable = CheckDebugKeyboard(first->settings, HasDialogue()); !usable.ok())
     return Complain(usable);
   PlanProgram(ReadProcess(plans[0].environment, invocation.called_as), &*first);

@@ -148,15 +148,15 @@ absl::Status CheckReport(const RunPlan& plan) {
 
 }  // namespace
 
-absl::Status CheckNoLauncherInside(const CommandLine& line, const RunPlan& plan) {
+absl::Status CheckNoLauncherInside(const CommandLine& line, const RunPlan& plan, std::string_view command) {
   RETURN_IF_ERROR(CheckNoLauncherIn(line));
   if (plan.no_python || IsOn(plan.settings.program.module)) return absl::OkStatus();
   const bool is_file = IsFileHere(line.script);
-  if (const std::optional<std::string> instead = LineInstead(line, is_file)) {
+  if (const std::optional<std::string> instead = LineInstead(line, is_file, command)) {
     return absl::InvalidArgumentError(
         absl::StrCat(line.script, ": muster starts the workers itself; type: ", *instead));
   }
-  if (const std::optional<std::string> instead = ShellLineInstead(line, is_file)) {
+  if (const std::optional<std::string> instead = ShellLineInstead(line, is_file, command)) {
     return absl::InvalidArgumentError(
         absl::StrCat(line.script, ": expected a Python script; for a program of its own type: ", *instead));
   }

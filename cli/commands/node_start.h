@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -29,7 +30,8 @@ struct NodeSource {
 
 // Refuses `muster run python train.py` and the like, with the line to type instead, and a launcher that would
 // start workers in each worker.
-absl::Status CheckNoLauncherInside(const CommandLine& line, const RunPlan& plan);
+absl::Status CheckNoLauncherInside(const CommandLine& line, const RunPlan& plan,
+                                   std::string_view command = "muster run");
 
 // Errors: one line for the user; see exit_codes.h.
 absl::StatusOr<ReadyNode> MakeReady(const NodeSource& source, const Invocation& invocation,

@@ -67,6 +67,7 @@ class Checker {
   void Membership() {
     Add(Kind::kGood, "place", Summary(plan_));
     for (const std::string& warning : plan_.shown.warnings) Add(Kind::kWrong, "settings", warning);
+    for (const std::string& note : plan_.shown.notes) Add(Kind::kNote, "settings", note);
   }
 
   void ProtectionOfJob() {

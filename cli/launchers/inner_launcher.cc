@@ -47,12 +47,13 @@ std::string Quoted(const std::string& word) {
   return quoted + "'";
 }
 
-// A `muster run` line with our own options as given, followed by `rest`.
-std::string RunLine(const CommandLine& line, const Words& rest) {
-  Words words = {"muster", "run"};
+// A line of `command` with our own options as given, followed by `rest`.
+std::string LineOf(std::string_view command, const CommandLine& line, const Words& rest) {
+  Words words = {std::string(command)};
   for (const auto& [name, value] : line.given) {
     const OptionSpec* spec = FindOption(RunOptions(), name);
-    words.push_back(absl::StrCat("--", name, spec != nullptr && !spec->is_switch() ? "=" + Quoted(value) : ""));
+    const bool is_switch = spec != nullptr ? spec->is_switch() : value == kSwitchGiven;
+    words.push_back(absl::StrCat("--", name, is_switch ? "" : "=" + Quoted(value)));
   }
   for (const std::string& word : rest) words.push_back(Quoted(word));
   return absl::StrJoin(words, " ");
@@ -250,16 +251,17 @@ std::string InterpreterNamedIn(std::string_view beginning) {
   return "";
 }
 
-std::optional<std::string> LineInstead(const CommandLine& line, bool is_file) {
+std::optional<std::string> LineInstead(const CommandLine& line, bool is_file, std::string_view command) {
   if (is_file) return std::nullopt;
   const std::string name(BaseName(line.script));
   const Words& arguments = line.script_arguments;
-  if (IsPython(name)) return RunLine(line, AfterPython(line.script, arguments));
-  if (name == "muster") return RunLine(line, {arguments.begin() + (arguments.empty() ? 0 : 1), arguments.end()});
+  if (IsPython(name)) return LineOf(command, line, AfterPython(line.script, arguments));
+  if (name == "muster")
+    return LineOf(command, line, {arguments.begin() + (arguments.empty() ? 0 : 1), arguments.end()});
   return std::nullopt;
 }
 
-std::optional<std::string> ShellLineInstead(const CommandLine& line, bool is_file) {
+std::optional<std::string> ShellLineInstead(const CommandLine& line, bool is_file, std::string_view command) {
   static constexpr std::array<std::string_view, 6> kShells = {"bash", "sh", "dash", "zsh", "ksh", "fish"};
   const bool is_script = line.script.ends_with(".sh");
   const bool is_shell =
@@ -269,7 +271,7 @@ std::optional<std::string> ShellLineInstead(const CommandLine& line, bool is_fil
   if (is_script) words.push_back("bash");
   words.push_back(line.script);
   words.insert(words.end(), line.script_arguments.begin(), line.script_arguments.end());
-  return RunLine(line, words);
+  return LineOf(command, line, words);
 }
 
 }  // namespace muster::cli

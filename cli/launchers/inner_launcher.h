@@ -66,13 +66,13 @@ absl::StatusOr<CommandLine> ReadTorchLine(const InnerLauncher& launcher);
 // none.
 std::string InterpreterNamedIn(std::string_view beginning);
 
-// The line to type instead if the script is an interpreter, or muster; nullopt: it is neither. Call it only
-// without
-// --no-python and --module. is_file: a file of that name exists, so it is taken for a script.
-std::optional<std::string> LineInstead(const CommandLine& line, bool is_file);
+// The line of `command` ("muster run") to type instead if the script is an interpreter, or muster; nullopt: it is
+// neither. Call it only without --no-python and --module. is_file: a file of that name exists, so it is taken for
+// a script.
+std::optional<std::string> LineInstead(const CommandLine& line, bool is_file, std::string_view command);
 
 // The line with --no-python for a shell or a shell script, `bash -c ...` or `x.sh`, which Python cannot run;
 // otherwise as above.
-std::optional<std::string> ShellLineInstead(const CommandLine& line, bool is_file);
+std::optional<std::string> ShellLineInstead(const CommandLine& line, bool is_file, std::string_view command);
 
 }  // namespace muster::cli

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "agent/platform/discovery/hostfile_view.h"
 #include "base/core/status_macros.h"
+#include "base/text/text.h"
 #include "base/text/utf8.h"
 #include "cli/options/deepspeed_env.h"
 #include "cli/options/option_readers.h"
@@ -20,6 +21,7 @@ using discovery::HostSlots;
 
 constexpr size_t kMaxEnvFileBytes = size_t{1} << 20;
 constexpr char kThisMachine[] = "localhost";
+constexpr size_t kMaxHostsNamed = 4;  // in a message
 constexpr char kNoFolder[] = "None";  // DeepSpeed's default of --enable_each_rank_log
 constexpr const char* kWithoutEffect[] = {
     "launcher", "launcher-args", "force-multi", "save-pid",           "no-ssh-check", "no-ssh",
@@ -221,11 +223,15 @@ class Translator {
       names.push_back(hosts_[i].host);
     }
     if (found.size() == 1) return found.front();
-    return absl::InvalidArgumentError(absl::StrCat(
-        found.empty()
-            ? "no host of the hostfile is this machine"
-            : absl::StrCat("several hosts of the hostfile are this machine: ", absl::StrJoin(names, ", ")),
-        "; give --node_rank"));
+    const std::string file = TextOf("hostfile").empty() ? discovery::kDefaultHostfile : TextOf("hostfile");
+    if (!found.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(file, ": several of its hosts are this machine (",
+                                                     JoinAtMost(names, kMaxHostsNamed), "); give --node_rank"));
+    }
+    for (const HostSlots& host : hosts_) names.push_back(host.host);
+    return absl::InvalidArgumentError(
+        absl::StrCat(file, ": none of its hosts (", JoinAtMost(names, kMaxHostsNamed), ") is this machine, ",
+                     machine_.hostname, "; add it to the file, or give --node_rank"));
   }
 
   // Reads .deepspeed_env; like DeepSpeed only if there are several hosts.

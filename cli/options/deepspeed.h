@@ -18,6 +18,7 @@ namespace muster::cli {
 
 struct DeepspeedMachine {
   discovery::FileReader read_file;
+  std::string hostname;
   std::function<bool(const std::string& host)> is_here;  // whether it is a name or address of this machine
   std::function<int()> count_devices;                    // those that are visible; may take seconds
   std::function<int()> count_all_devices;                // without CUDA_VISIBLE_DEVICES; may take seconds

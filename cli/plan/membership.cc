@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "agent/platform/discovery/address.h"
 #include "base/core/status_macros.h"
 #include "base/wire/loopback.h"
@@ -169,7 +170,10 @@ Membership FromOptions(const MembershipSettings& s) {
     view.node_rank = s.rdzv_endpoint ? -1 : 0;
     m.serves = v1::NodeConfig::SERVES_IF_LOCAL;
   }
-  for (const std::string& host : s.hosts) view.nodes.push_back(discovery::ToString(host, view.primary_port));
+  for (const std::string& host : s.hosts) {
+    view.nodes.push_back(discovery::ToString(host, view.primary_port));
+    view.loopback_only &= IsLoopback(host);
+  }
   if (s.is_host) m.serves = *s.is_host ? v1::NodeConfig::SERVES_YES : v1::NodeConfig::SERVES_NO;
   return m;
 }
@@ -404,6 +408,19 @@ absl::StatusOr<Membership> FindAnyPort(const MembershipSettings& s, const Enviro
   return FromPlatform(s, *std::move(view));
 }
 
+// Why a job cannot have this list of nodes: one is "localhost" and another a machine of its own; "": it can.
+std::string LoopbackAmongOthers(const discovery::ClusterView& view) {
+  std::string own, other;
+  for (const std::string& node : view.nodes) {
+    const auto port = node.rfind(':');
+    const std::string host(absl::StripSuffix(absl::StripPrefix(node.substr(0, port), "["), "]"));
+    (IsLoopback(host) ? own : other) = host;
+  }
+  if (own.empty() || other.empty()) return "";
+  return absl::StrCat(own, ", a node of this job, is each machine's own address, and ", other,
+                      " is another machine's: in its place give the name by which the others reach that node");
+}
+
 }  // namespace
 
 absl::StatusOr<Membership> FindMembership(const MembershipSettings& s, const Environment& environment,
@@ -445,6 +462,7 @@ PlanLines PlanMembership(const PlanInput& in, discovery::ClusterView* view, v1::
   config->set_single_node(m.single_node);
   config->set_coordinator_alone(s.coordinator.has_value());
   config->set_loopback_only(m.view.loopback_only);
+  if (const std::string wrong = LoopbackAmongOthers(m.view); !wrong.empty()) plan.warnings.push_back(wrong);
   if (m.view.loopback_only && !m.single_node && !in.is_of_local()) {
     plan.notes.push_back(absl::StrCat(m.view.primary_host, " is each machine's own address: all ", m.max_nodes,
                                       " nodes must be on this machine; else give the address by which the others "

@@ -201,7 +201,7 @@ void Announcements::NameDifferences(const Job& job, const std::vector<Candidate>
     const v1::AgentStatus& s = host.status;
     nodes.push_back({absl::StrCat("node ", i, " (", s.hostname(), ")"),
                      s.has_place() ? absl::StrCat("place ", s.place()) : members[i].host_id, &host.facts});
-    sizes[i]["the number of workers"] = absl::StrCat(s.slots());
+    sizes[i]["the number of workers (--nproc-per-node)"] = absl::StrCat(s.slots());
   }
   for (const std::string& line : differences_.Of(nodes))
     Say(Severity::kWarning, line, out, {.event = events::kNodesDiffer});

@@ -19,7 +19,7 @@ class WhyNotYet(ClusterTest):
         job.start(1)
         self.said_by(job.nodes[0],
                      rf"waiting after \S+: 2 of 3 nodes ready; gives up after 45m \(--join-timeout\); missing: node 2 \({re.escape(job.addresses[2])}")
-        self.said_by(job.nodes[1], r"waiting after \S+: 2 of 3 nodes ready; gives up after 45m \(--join-timeout\) \(reported by the primary at ")
+        self.said_by(job.nodes[1], r"waiting after \S+: 2 of 3 nodes ready; gives up after 45m \(--join-timeout\) \(reported by the primary \(node 0\) at ")
 
     def test_a_standalone_coordinator_says_why_it_waits(self):
         job = self.cluster(2)
@@ -104,7 +104,7 @@ class NodesThatDiffer(ClusterTest):
         job = self.of_other_files("python3.9{}")
         said = job.nodes[0].said("nodes differ: .*")
         self.assertEqual(3, len(said), job.nodes[0].err())
-        for line in (r"the number of workers is 2 on node 1 \(.*\); 1 on node 0 \(.*\)",
+        for line in (r"the number of workers \(--nproc-per-node\) is 2 on node 1 \(.*\); 1 on node 0 \(.*\)",
                      r"the script's hash at the node's start is [0-9a-f]{16} on node 1 \(.*\); [0-9a-f]{16} on node 0 \(.*\)",
                      r"the workers' Python is 3.91 \(.*/node1/python3.91\) on node 1 \(.*\); "
                      r"3.90 \(.*/node0/python3.90\) on node 0 \(.*\)"):

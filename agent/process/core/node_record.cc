@@ -25,7 +25,9 @@ PortRole RoleAtStart(const v1::NodeConfig& config, const v1::Memory& memory) {
 }
 
 const char* TitleOfCoordinator(const v1::NodeConfig& config) {
-  return config.coordinator_alone() ? "the coordinator" : "the primary";
+  if (config.coordinator_alone()) return "the coordinator";
+  const bool numbered = config.has_place() && !config.place_is_hint();
+  return numbered && config.serves() == v1::NodeConfig::SERVES_NO ? "the primary (node 0)" : "the primary";
 }
 
 }  // namespace muster::agent

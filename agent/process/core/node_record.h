@@ -46,7 +46,8 @@ bool MayServe(const v1::NodeConfig& config);
 // kPrimary or kMember. An agent of a host whose agent has served before serves at once.
 PortRole RoleAtStart(const v1::NodeConfig& config, const v1::Memory& memory);
 
-// "the coordinator" where it stands alone, else "the primary": what people call it in messages.
+// "the coordinator" where it stands alone, else "the primary" or, if the nodes were numbered before the start,
+// "the primary (node 0)": what people call it in messages.
 const char* TitleOfCoordinator(const v1::NodeConfig& config);
 
 }  // namespace muster::agent

@@ -171,7 +171,7 @@ TEST(InterpreterNamedIn, ReadsTheFirstLine) {
 std::string Instead(const Words& words, bool is_file = false) {
   const auto line = ParseCommandLine(RunOptions(), words);
   EXPECT_TRUE(line.ok()) << line.status();
-  return LineInstead(*line, is_file).value_or("");
+  return LineInstead(*line, is_file, "muster run").value_or("");
 }
 
 TEST(PythonInside, IsAnsweredWithTheLineToType) {
@@ -179,6 +179,14 @@ TEST(PythonInside, IsAnsweredWithTheLineToType) {
   EXPECT_EQ(Instead({"--nproc-per-node", "2", "/usr/bin/python3.11", "-u", "-m", "pkg.mod", "a b"}),
             "muster run --nproc-per-node=2 -m pkg.mod 'a b'");
   EXPECT_EQ(Instead({"muster", "run", "x.py"}), "muster run x.py");
+}
+
+TEST(PythonInside, IsAnsweredWithALineOfTheSameCommand) {
+  CommandLine line;
+  line.given = {{"no-respawn", kSwitchGiven}, {"nodes", "2"}};
+  line.script = "python";
+  line.script_arguments = {"x.py"};
+  EXPECT_EQ(LineInstead(line, false, "muster local"), "muster local --no-respawn --nodes=2 x.py");
 }
 
 TEST(PythonInside, KeepsInterpreterOptionsAndCode) {
@@ -201,7 +209,7 @@ TEST(ShellInside, IsAnsweredWithNoPython) {
   const auto instead = [](const Words& words, bool is_file = false) {
     const auto line = ParseCommandLine(RunOptions(), words);
     EXPECT_TRUE(line.ok()) << line.status();
-    return ShellLineInstead(*line, is_file).value_or("");
+    return ShellLineInstead(*line, is_file, "muster run").value_or("");
   };
   EXPECT_EQ(instead({"--nproc-per-node=2", "bash", "-c", "echo $RANK"}),
             "muster run --nproc-per-node=2 --no-python bash -c 'echo $RANK'");

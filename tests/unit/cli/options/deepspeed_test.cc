@@ -29,6 +29,7 @@ class Deepspeed : public ::testing::Test {
                                 if (file == files_.end()) return absl::NotFoundError(path + ": not there");
                                 return file->second;
                               },
+                              .hostname = own_name_,
                               .is_here = [this](const std::string& host) { return host == own_name_; },
                               .count_devices = [this] { return devices_; },
                               .count_all_devices = [this] { return all_devices_; },
@@ -91,7 +92,8 @@ TEST_F(Deepspeed, EachHostOfAHostfileFindsItsPlace) {
                                     {"nproc-per-node", "4"},
                                     {"pass-local-rank", "local_rank"}}));
   own_name_ = "c";
-  EXPECT_EQ(Error({"-H", "hosts", "t.py"}), "no host of the hostfile is this machine; give --node_rank");
+  EXPECT_EQ(Error({"-H", "hosts", "t.py"}),
+            "hosts: none of its hosts (a, b) is this machine, c; add it to the file, or give --node_rank");
   EXPECT_EQ(Read({"-H", "hosts", "--node_rank=0", "t.py"}).line.given.at("nproc-per-node"), "8");
 }
 

@@ -240,6 +240,21 @@ TEST(PlanTest, APrimaryAtLoopbackIsEachMachinesOwn) {
   EXPECT_THAT(Planned({"--nnodes", "2", "--rdzv-endpoint", "10.0.0.1", "t.py"}).shown.notes, ElementsAre());
 }
 
+TEST(PlanTest, ANodeAtLoopbackBesideOtherMachinesIsAFault) {
+  const auto warnings = [](const char* primary, const char* other) {
+    const std::string spec = absl::StrCat(R"({"cluster":{"workerpool0":[")", primary, R"("],"workerpool1":[")",
+                                          other, R"("]},"task":{"type":"workerpool0","index":0}})");
+    return Planned({"t.py"}, {{"CLUSTER_SPEC", spec}}).shown.warnings;
+  };
+  EXPECT_THAT(
+      warnings("localhost:2222", "node1:2222"),
+      ElementsAre(testing::HasSubstr("localhost, a node of this job, is each machine's own address, and node1 "
+                                     "is another machine's")));
+  EXPECT_THAT(warnings("node0:2222", "[::1]:2222"), ElementsAre(testing::HasSubstr("::1, a node of this job")));
+  EXPECT_THAT(warnings("localhost:2222", "127.0.0.2:2222"), ElementsAre());
+  EXPECT_THAT(warnings("node0:2222", "node1:2222"), ElementsAre());
+}
+
 TEST(PlanTest, AFolderForLogsThatWillHaveNoneIsSaid) {
   const std::string said = "--log-dir without -r or -t writes no output to files; for stdout and stderr add -t 3";
   EXPECT_THAT(Planned({"--log-dir", "logs", "t.py"}).shown.notes, testing::Contains(said));

@@ -141,7 +141,8 @@ TEST(CoordinatorFacts, AnotherNumberOfWorkersIsANote) {
   c.Join("a", 0);
   c.Join("b", 1);
   EXPECT_EQ(c.warnings(), Lines());
-  EXPECT_EQ(c.Said("nodes differ: the number of workers is 3 on node 1 (b); 2 on node 0 (a)"), 1);
+  EXPECT_EQ(c.Said("nodes differ: the number of workers (--nproc-per-node) is 3 on node 1 (b); 2 on node 0 (a)"),
+            1);
   EXPECT_TRUE(c.Events(events::kNodesDiffer).empty()) << "no alert";
 }
 

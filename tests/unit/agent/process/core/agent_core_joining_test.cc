@@ -31,9 +31,9 @@ TEST_F(AgentCoreTest, AWaitForTheCoordinatorNamesItsLimit) {
     return lines.empty() ? "" : lines.back();
   };
   Pass(absl::Seconds(5));
-  EXPECT_EQ(
-      said(),
-      "still waiting after 5s: connecting to the primary at primary:2222; gives up after 10m (--join-timeout)");
+  EXPECT_EQ(said(),
+            "still waiting after 5s: connecting to the primary (node 0) at primary:2222; gives up after 10m "
+            "(--join-timeout)");
   core_.OnDisconnected(now_, "refused", 0, &effects_);
   Pass(absl::Seconds(5));
   EXPECT_EQ(said(), "still waiting after 10s: refused; gives up after 10m (--join-timeout)");
@@ -69,7 +69,8 @@ TEST_F(JoiningTest, NoAgentGivesUpJoiningWithinALease) {
   Pass(kTick);
   EXPECT_TRUE(GaveUp());
   EXPECT_EQ(LastOrder().exit().reason(),
-            "gave up after 10s (--join-timeout, at least the lease): no answer from the primary at primary:2222");
+            "gave up after 10s (--join-timeout, at least the lease): no answer from the primary (node 0) at "
+            "primary:2222");
 }
 
 TEST_F(JoiningTest, ANodeThatCannotStartSaysHowItsWaitEnds) {
