@@ -66,7 +66,8 @@ struct Writer::State {
     bool reader_redraws = false;  // not a terminal, see LetRedrawsPass
     // For other outputs: the source that left its last line unfinished with a carriage return.
     int redrawing = kNobody;
-    LiveRows rows;  // for a terminal
+    LiveRows rows;                     // for a terminal
+    std::optional<LineGroups> groups;  // nullopt: each line is shown as it comes
     BootTime next_draw = absl::InfinitePast();
     size_t dropped = 0;   // lines of muster's log
     bool broken = false;  // its reader is gone for good
@@ -90,7 +91,8 @@ struct Writer::State {
     PipeTaps taps;
     std::optional<size_t> room;  // bytes that may still be shown; nullopt: no limit, the worker waits
     std::string prefix;
-    bool raw = false;     // passed on as it is
+    bool raw = false;  // passed on as it is
+    LineOrigin origin;
     bool paused = false;  // not read, since enough is queued: the rest of its last line may be in the pipe
     size_t left_out = 0;  // bytes beyond `room`
   };
@@ -102,6 +104,7 @@ struct Writer::State {
     PipeTaps taps;
     std::optional<size_t> most_bytes;
     bool raw = false;
+    int rank = kNoRank;
   };
 
   State() : wake_fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
@@ -121,7 +124,10 @@ struct Writer::State {
   void DrawRows(BootTime now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   void MakeRoomIfFailing(Output* output, size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   void Pass(int fd, std::string_view bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
-  void Append(int fd, int source, std::string_view lines) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  void Append(int fd, const LineOrigin& origin, std::string_view lines) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  static void Put(Output* output, int source, std::string_view lines);
+  static void PutAll(Output* output, const std::vector<ShownLine>& shown);
+  void ShowGroups(BootTime now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   void WriteSome(int fd);
   void ReadSome(int pipe_fd);
   std::string_view Admitted(Source* source, std::string_view bytes) ABSL_LOCKS_EXCLUDED(mutex);
@@ -187,20 +193,42 @@ void Writer::State::Pass(int fd, std::string_view bytes) {
   output.queue.Push(bytes);
 }
 
-void Writer::State::Append(int fd, int source, std::string_view lines) {
+void Writer::State::Append(int fd, const LineOrigin& origin, std::string_view lines) {
   if (lines.empty()) return;
   Output& output = OutputOf(fd);
   if (output.broken) return;
   MakeRoomIfFailing(&output, lines.size());
-  if (output.terminal) {
+  if (origin.rank == kNoRank) ShowGroups(absl::InfiniteFuture());
+  if (!output.groups) return Put(&output, origin.source, lines);
+  std::vector<ShownLine> shown;
+  output.groups->Take(EventLoop::Now(), origin, lines, &shown);
+  PutAll(&output, shown);
+}
+
+void Writer::State::Put(Output* output, int source, std::string_view lines) {
+  if (output->terminal) {
     std::string text;
-    output.rows.Take(source, lines, &text);
-    output.queue.Push(text);
+    output->rows.Take(source, lines, &text);
+    output->queue.Push(text);
     return;
   }
-  if (output.redrawing != Output::kNobody && output.redrawing != source) output.queue.Push("\n");
-  output.redrawing = lines.back() == '\r' && !output.reader_redraws ? source : Output::kNobody;
-  output.queue.Push(lines);
+  if (output->redrawing != Output::kNobody && output->redrawing != source) output->queue.Push("\n");
+  output->redrawing = lines.back() == '\r' && !output->reader_redraws ? source : Output::kNobody;
+  output->queue.Push(lines);
+}
+
+void Writer::State::PutAll(Output* output, const std::vector<ShownLine>& shown) {
+  for (const ShownLine& line : shown) Put(output, line.source, line.text);
+}
+
+// Shows the lines that have waited for other ranks until now.
+void Writer::State::ShowGroups(BootTime now) {
+  for (auto& [fd, output] : outputs) {
+    if (!output.groups) continue;
+    std::vector<ShownLine> shown;
+    output.groups->OnTime(now, &shown);
+    PutAll(&output, shown);
+  }
 }
 
 // Draws rows only when everything before them is written, so that a slow terminal gets the newest states.
@@ -221,7 +249,7 @@ void Writer::State::Remark() {
   for (auto& [fd, output] : outputs) {
     if (output.dropped == 0 || output.failing() || !output.queue.empty()) continue;
     const std::string count = std::to_string(std::exchange(output.dropped, 0));
-    Append(fd, kOurOwn,
+    Append(fd, {.source = kOurOwn},
            "muster: " + count + " lines of muster's log were dropped here: the reader was too slow\n");
   }
 }
@@ -251,7 +279,8 @@ void Writer::State::GiveUp(int fd) {
                       (elsewhere != outputs.end() && (elsewhere->second.failing() || elsewhere->second.broken));
   if (output.lost == 0 || unsaid) return;
   const std::string name = fd == STDOUT_FILENO ? "standard output" : "descriptor " + std::to_string(fd);
-  Append(STDERR_FILENO, kOurOwn, LostRemark(std::exchange(output.lost, 0), " for " + name, output.error));
+  Append(STDERR_FILENO, {.source = kOurOwn},
+         LostRemark(std::exchange(output.lost, 0), " for " + name, output.error));
 }
 
 int Writer::State::PollTimeout(BootTime now) const {
@@ -260,6 +289,7 @@ int Writer::State::PollTimeout(BootTime now) const {
     const bool waits = output.failing() && output.retry_at > now && (output.lost > 0 || !output.queue.empty());
     if (waits) due = std::min(due, output.retry_at);
     if (output.rows.stale() && output.queue.empty() && !output.broken) due = std::min(due, output.next_draw);
+    if (output.groups) due = std::min(due, output.groups->due());
   }
   for (const auto& [fd, source] : sources) {
     if (!source.paused) due = std::min(due, source.assembler.due());
@@ -359,8 +389,13 @@ void Writer::State::ReadSome(int pipe_fd) {
     }
   }
   const MutexLock lock(mutex);
-  Append(it->second.out_fd, pipe_fd, lines);
+  Append(source.out_fd, source.origin, lines);
   if (got > 0) return;
+  if (Output& output = OutputOf(source.out_fd); output.groups) {
+    std::vector<ShownLine> shown;
+    output.groups->ShowThoseOf(source.origin.rank, &shown);
+    PutAll(&output, shown);
+  }
   close(pipe_fd);
   sources.erase(it);
   --open_sources;
@@ -374,12 +409,18 @@ bool Writer::State::Step() {
   {
     const MutexLock lock(mutex);
     for (NewSource& added : new_sources) {
-      sources.emplace(added.pipe_fd, Source{added.out_fd, LineAssembler(added.prefix, std::move(added.limit)),
-                                            std::move(added.taps), added.most_bytes, added.prefix, added.raw});
+      sources.emplace(added.pipe_fd, Source{added.out_fd,
+                                            LineAssembler(added.prefix, std::move(added.limit)),
+                                            std::move(added.taps),
+                                            added.most_bytes,
+                                            added.prefix,
+                                            added.raw,
+                                            {added.pipe_fd, added.rank, added.prefix.size()}});
     }
     new_sources.clear();
     Remark();
     const BootTime now = EventLoop::Now();
+    ShowGroups(flushes > 0 || stop ? absl::InfiniteFuture() : now);
     DrawRows(now);
     const bool flush_begins = std::exchange(flush, false);
     size_t queued = 0;
@@ -423,7 +464,7 @@ bool Writer::State::Step() {
     std::string lines;
     source.assembler.OnTime(now, &lines);
     const MutexLock lock(mutex);
-    Append(source.out_fd, fd, lines);
+    Append(source.out_fd, source.origin, lines);
   }
   return true;
 }
@@ -465,6 +506,11 @@ void Writer::LetRedrawsPass(int fd) {
   state_->OutputOf(fd).reader_redraws = true;
 }
 
+void Writer::GroupLines(int fd, int ranks) {
+  const MutexLock lock(state_->mutex);
+  state_->OutputOf(fd).groups.emplace(ranks);
+}
+
 bool Writer::Write(int fd, std::string lines) {
   {
     const MutexLock lock(state_->mutex);
@@ -473,7 +519,7 @@ bool Writer::Write(int fd, std::string lines) {
       output.dropped += static_cast<size_t>(std::count(lines.begin(), lines.end(), '\n'));
       return false;
     }
-    state_->Append(fd, kOurOwn, lines);
+    state_->Append(fd, {.source = kOurOwn}, lines);
     state_->idle = false;
   }
   state_->Wake();
@@ -481,8 +527,8 @@ bool Writer::Write(int fd, std::string lines) {
 }
 
 void Writer::AdoptPipe(int pipe_fd, int out_fd, std::string prefix, std::shared_ptr<RedrawLimit> limit,
-                       PipeTaps taps) {
-  state_->Add({pipe_fd, out_fd, std::move(prefix), std::move(limit), std::move(taps), std::nullopt});
+                       PipeTaps taps, int rank) {
+  state_->Add({pipe_fd, out_fd, std::move(prefix), std::move(limit), std::move(taps), std::nullopt, false, rank});
 }
 
 void Writer::AdoptRawPipe(int pipe_fd, int out_fd, PipeTaps taps) {
@@ -502,10 +548,10 @@ bool Writer::Feed::HasRoom(int fd) const {
   return room;
 }
 
-void Writer::Feed::Show(int fd, int source, std::string_view pieces) const {
+void Writer::Feed::Show(int fd, const LineOrigin& origin, std::string_view pieces) const {
   {
     const MutexLock lock(state_->mutex);
-    state_->Append(fd, source, pieces);
+    state_->Append(fd, origin, pieces);
     state_->idle = false;
   }
   state_->Wake();

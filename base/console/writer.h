@@ -8,7 +8,8 @@
 // cannot be written for now (no space left) is retried; what does not fit meanwhile is lost and counted, and the
 // loss is reported there when writing works again, or at the end on standard error.
 //
-// On a terminal, each line that redraws itself has a row at the bottom.
+// On a terminal, each line that redraws itself has a row at the bottom. Where GroupLines was called, what several
+// ranks write at once is shown once.
 #pragma once
 
 #include <atomic>
@@ -22,6 +23,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "base/console/line_assembler.h"
+#include "base/console/line_groups.h"
 #include "base/console/output_tail.h"
 
 namespace muster {
@@ -50,8 +52,8 @@ class Writer {
    public:
     // False: enough is queued for fd, or writing to it fails for now. Show() accepts lines in any case.
     bool HasRoom(int fd) const;
-    // pieces: output of a LineAssembler. source: a number for the worker's stream, from NewSource().
-    void Show(int fd, int source, std::string_view pieces) const;
+    // pieces: output of a LineAssembler. origin: its source is a number for the worker's stream, from NewSource().
+    void Show(int fd, const LineOrigin& origin, std::string_view pieces) const;
     int NewSource() const;
     // Sets an event descriptor (borrowed) that is signalled when there is room again. It must outlive every Feed.
     void RingForRoom(int event_fd) const;
@@ -78,13 +80,16 @@ class Writer {
   // terminal (`muster local`). For other readers, a newline separates such a piece from the next source's line.
   void LetRedrawsPass(int fd);
 
+  // What several ranks write to fd at once is shown once (line_groups.h). ranks: those that this process starts.
+  void GroupLines(int fd, int ranks);
+
   // Queues complete lines for descriptor fd (borrowed). False: dropped, and counted for a later message.
   bool Write(int fd, std::string lines);
 
   // Takes ownership of the reading end of a pipe and shows its lines on out_fd, each behind `prefix`, until the
-  // pipe ends. limit: for the rank's redraws; nullptr: redraws pass.
+  // pipe ends. limit: for the rank's redraws; nullptr: redraws pass. rank: the worker's, for GroupLines.
   void AdoptPipe(int pipe_fd, int out_fd, std::string prefix, std::shared_ptr<RedrawLimit> limit = nullptr,
-                 PipeTaps taps = {});
+                 PipeTaps taps = {}, int rank = kNoRank);
 
   // The same without a prefix, and without a change: whatever comes is passed on at once, unfinished lines and
   // redraws as well, as if the worker wrote to out_fd itself.

@@ -127,24 +127,6 @@ size_t LibraryFrames(const PythonThread& thread) {
   return static_cast<size_t>(own - thread.frames.begin());
 }
 
-std::vector<std::pair<int, int>> RangesOf(std::vector<int> ranks) {
-  std::sort(ranks.begin(), ranks.end());
-  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
-  std::vector<std::pair<int, int>> ranges;
-  for (const int rank : ranks) {
-    if (ranges.empty() || rank != ranges.back().second + 1) ranges.emplace_back(rank, rank);
-    ranges.back().second = rank;
-  }
-  return ranges;
-}
-
-std::string ShowRanks(std::vector<int> ranks) {
-  std::vector<std::string> ranges;
-  for (const auto& [first, last] : RangesOf(std::move(ranks)))
-    ranges.push_back(first == last ? absl::StrCat(first) : absl::StrCat(first, "-", last));
-  return JoinAtMost(ranges, kMaxRangesShown);
-}
-
 std::vector<RankGroup> GroupByPlace(const std::vector<RankSnapshot>& ranks) {
   std::map<std::string, RankGroup> by_place;
   for (const RankSnapshot& rank : ranks) {

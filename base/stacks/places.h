@@ -10,8 +10,6 @@
 
 namespace muster {
 
-inline constexpr size_t kMaxRangesShown = 8;  // of ranks, in one line
-
 // Where a rank stands: "in all_reduce, called at train.py:88 (step)", "at train.py:12 (wait_for_data)", or,
 // without a Python stack, "it waits, in do_wait of the kernel (py-spy is not installed)". The innermost frame of
 // the user's own code counts: which line of the library below it is reached is chance.
@@ -20,12 +18,6 @@ std::string WhereIs(const RankSnapshot& rank);
 // The same after words that name its state: ", at train.py:12 (wait_for_data)", ", in do_wait of the kernel
 // (py-spy is not installed)"; empty: nothing else is known.
 std::string WhereBesideState(const RankSnapshot& rank);
-
-// First and last of each; sorted ascending, without repetition.
-std::vector<std::pair<int, int>> RangesOf(std::vector<int> ranks);
-
-// "3", "0-2, 7 and 9-12"; the same order.
-std::string ShowRanks(std::vector<int> ranks);
 
 // How many of the innermost frames are code that came with Python or with a package: what the user's own code has
 // called.

@@ -8,6 +8,7 @@
 #include "base/stacks/places.h"
 #include "base/stacks/suspects.h"
 #include "base/text/duration.h"
+#include "base/text/rank_ranges.h"
 #include "base/text/text.h"
 
 namespace muster {

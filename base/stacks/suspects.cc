@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/stacks/places.h"
+#include "base/text/rank_ranges.h"
 
 namespace muster {
 namespace {

@@ -164,6 +164,12 @@ class LocalJob {
         respawns_nodes_(respawns),
         respawns_(static_cast<int>(plans.size()), respawns) {}
 
+  // Before Run. slots: workers of a node.
+  void GroupLines(cli::GroupLines choice, int slots) {
+    if (choice == cli::GroupLines::kOff) return;
+    console_.GroupLines(slots * static_cast<int>(plans_.size()), choice == cli::GroupLines::kOn);
+  }
+
   int Run() {
     WatchSignals();
     absl::Status started;
@@ -491,6 +497,7 @@ int LocalCommand(const Invocation& invocation) {
   const int needed = kOwnDescriptors + kDescriptorsOfANode * static_cast<int>(plans.size());
   if (const absl::Status enough = CheckDescriptors(needed); !enough.ok()) return Complain(enough);
   LocalJob job(invocation.called_as, plans, !command_line->given.contains(kNoRespawn));
+  job.GroupLines(ValueOr(first->settings.output.group_lines, GroupLines::kAuto), first->host.config.slots());
   startup_signals.Stop();
   return job.Run();
 }

@@ -6,12 +6,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/core/status_macros.h"
 #include "base/io/event_loop.h"
@@ -30,6 +32,11 @@ LocalConsole::LocalConsole() : event_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))
 LocalConsole::~LocalConsole() {
   if (thread_.joinable()) thread_.join();
   close(event_fd_);
+}
+
+void LocalConsole::GroupLines(int ranks, bool everywhere) {
+  grouped_ranks_ = ranks;
+  groups_everywhere_ = everywhere;
 }
 
 void LocalConsole::Add(int pipe, int out_fd, int node) {
@@ -54,13 +61,13 @@ void LocalConsole::Copy() {
   size_t open = streams_.size();
   while (open > 0) {
     for (size_t i = 0; i < streams_.size(); ++i) polled[i] = {streams_[i].pipe, POLLIN, 0};
-    if (poll(polled.data(), polled.size(), DrawRows()) < 0) continue;  // EINTR, after a stop and continue
+    if (poll(polled.data(), polled.size(), ShowWhatIsDue()) < 0) continue;  // EINTR, after a stop and continue
     for (size_t i = 0; i < streams_.size(); ++i) {
       if (polled[i].revents != 0 && !CopySome(&streams_[i])) --open;
     }
   }
   for (Screen& screen : screens_) screen.next_draw = absl::InfinitePast();
-  (void)DrawRows();
+  (void)ShowWhatIsDue();
   finished_ = true;
   Wake();
 }
@@ -74,28 +81,59 @@ size_t LocalConsole::ScreenOf(int fd) {
     if (known && screens_[i].terminal && fstat(screens_[i].fd, &other) == 0 && own.st_rdev == other.st_rdev)
       return i;
   }
-  screens_.push_back({fd, isatty(fd) == 1, {}, absl::InfinitePast()});
+  Screen& added = screens_.emplace_back();
+  added.fd = fd;
+  added.terminal = isatty(fd) == 1;
+  if (grouped_ranks_ > 1 && (added.terminal || groups_everywhere_)) added.groups.emplace(grouped_ranks_);
   return screens_.size() - 1;
 }
 
-// Draws the rows that have changed.
-int LocalConsole::DrawRows() {
-  int wait_ms = -1;
+int LocalConsole::ShowWhatIsDue() {
+  const BootTime now = EventLoop::Now();
+  ShowGroups(now);
+  BootTime next = absl::InfiniteFuture();
   for (Screen& screen : screens_) {
-    if (!screen.rows.stale()) continue;
-    const BootTime now = EventLoop::Now();
-    if (now < screen.next_draw) {
-      wait_ms = static_cast<int>(absl::ToInt64Milliseconds(screen.next_draw - now)) + 1;
-      continue;
-    }
-    winsize size{};
-    if (ioctl(screen.fd, TIOCGWINSZ, &size) != 0 || size.ws_col == 0 || size.ws_row == 0) size = {24, 80, 0, 0};
-    std::string text;
-    screen.rows.Draw(size.ws_col, size.ws_row, &text);
-    WriteAll(screen.fd, text);
-    screen.next_draw = now + kDrawEvery;
+    if (screen.groups) next = std::min(next, screen.groups->due());
+    next = std::min(next, DrawRows(&screen));
   }
-  return wait_ms;
+  if (next == absl::InfiniteFuture()) return -1;
+  return static_cast<int>(absl::ToInt64Milliseconds(std::max(next - now, absl::ZeroDuration()))) + 1;
+}
+
+// Shows the lines that have waited for other ranks until now.
+void LocalConsole::ShowGroups(BootTime now) {
+  for (Screen& screen : screens_) {
+    if (!screen.groups) continue;
+    std::vector<ShownLine> shown;
+    screen.groups->OnTime(now, &shown);
+    Show(&screen, shown);
+  }
+}
+
+// Draws the rows if they have changed. Returns when to do so; InfiniteFuture: nothing has changed since.
+BootTime LocalConsole::DrawRows(Screen* screen) {
+  if (!screen->rows.stale()) return absl::InfiniteFuture();
+  const BootTime now = EventLoop::Now();
+  if (now < screen->next_draw) return screen->next_draw;
+  winsize size{};
+  if (ioctl(screen->fd, TIOCGWINSZ, &size) != 0 || size.ws_col == 0 || size.ws_row == 0) size = {24, 80, 0, 0};
+  std::string text;
+  screen->rows.Draw(size.ws_col, size.ws_row, &text);
+  WriteAll(screen->fd, text);
+  screen->next_draw = now + kDrawEvery;
+  return absl::InfiniteFuture();
+}
+
+void LocalConsole::Show(Screen* screen, const std::vector<ShownLine>& shown) {
+  std::string text;
+  for (const ShownLine& line : shown) {
+    if (screen->terminal) {
+      screen->rows.Take(line.source, line.text, &text);
+    } else {
+      text += line.text;
+    }
+  }
+  WriteAll(screen->fd, text);
 }
 
 bool LocalConsole::CopySome(Stream* stream) {
@@ -103,15 +141,23 @@ bool LocalConsole::CopySome(Stream* stream) {
   const ssize_t size = read(stream->pipe, buffer.data(), buffer.size());
   if (size < 0 && errno == EINTR) return true;
   Screen& screen = screens_[stream->screen];
-  std::string lines;
-  const NodeOutput::Take take = [&](std::string_view rank, std::string_view piece) {
-    if (!screen.terminal) {
-      lines += piece;
-      return;
-    }
+  const BootTime now = EventLoop::Now();
+  std::vector<ShownLine> shown;
+  const NodeOutput::Take take = [&](std::string_view rank, size_t prefix_bytes, std::string_view piece) {
     auto row = stream->rows.find(rank);
     if (row == stream->rows.end()) row = stream->rows.emplace(rank, next_row_++).first;
-    screen.rows.Take(row->second, piece, &lines);
+    LineOrigin origin = {row->second, kNoRank, prefix_bytes};
+    (void)absl::SimpleAtoi(AsAbsl(rank), &origin.rank);  // else the node's own line
+    if (rank.empty()) {
+      Show(&screen, std::exchange(shown, {}));
+      ShowGroups(absl::InfiniteFuture());
+      origin.rank = kNoRank;
+    }
+    if (screen.groups) {
+      screen.groups->Take(now, origin, piece, &shown);
+    } else {
+      shown.push_back({origin.source, std::string(piece)});
+    }
   };
   if (size > 0) {
     stream->output.Feed({buffer.data(), static_cast<size_t>(size)}, take);
@@ -120,7 +166,7 @@ bool LocalConsole::CopySome(Stream* stream) {
     close(stream->pipe);
     stream->pipe = -1;
   }
-  WriteAll(screen.fd, lines);
+  Show(&screen, shown);
   return size > 0;
 }
 

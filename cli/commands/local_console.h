@@ -7,12 +7,14 @@
 #include <cstddef>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/console/line_groups.h"
 #include "base/console/live_rows.h"
 #include "base/core/time.h"
 #include "cli/plan/local_output.h"
@@ -28,6 +30,9 @@ class LocalConsole {
   LocalConsole(const LocalConsole&) = delete;
   LocalConsole& operator=(const LocalConsole&) = delete;
 
+  // Before Add: what several ranks write at once is shown once (base/console/line_groups.h), on a terminal or
+  // everywhere. ranks: of the whole job.
+  void GroupLines(int ranks, bool everywhere);
   void Add(int pipe, int out_fd, int node);  // takes the pipe, and closes it at end of file
   absl::Status Start();
 
@@ -53,11 +58,17 @@ class LocalConsole {
     bool terminal = false;
     LiveRows rows;  // for a terminal: one row for each progress bar
     BootTime next_draw = absl::InfinitePast();
+    std::optional<LineGroups> groups;  // nullopt: each line is shown as it comes
   };
 
   void Copy();
   size_t ScreenOf(int fd);
-  int DrawRows();  // milliseconds until the next redraw; -1: none is due
+  // What has waited for long enough; then rows that have changed. Milliseconds until the next call; -1: nothing
+  // waits.
+  int ShowWhatIsDue();
+  void ShowGroups(BootTime now);
+  BootTime DrawRows(Screen* screen);
+  void Show(Screen* screen, const std::vector<ShownLine>& shown);
   bool CopySome(Stream* stream);
   void WriteAll(int fd, std::string_view text);
   void Wake();
@@ -66,6 +77,8 @@ class LocalConsole {
   std::vector<Stream> streams_;
   std::vector<Screen> screens_;
   int next_row_ = 0;
+  int grouped_ranks_ = 0;  // 0: lines are not grouped
+  bool groups_everywhere_ = false;
   std::atomic<bool> finished_ = false;
   std::atomic<bool> broken_ = false;
   std::atomic<size_t> lost_bytes_ = 0;

@@ -149,6 +149,7 @@ struct OutputSettings {
   Given<std::vector<std::string>> stdout_filters;
   Given<std::vector<std::string>> stderr_filters;
   Given<std::string> line_prefix;
+  Given<GroupLines> group_lines;
   Given<int64_t> log_max_size;
   Given<bool> log_json;
   Given<bool> log_split;

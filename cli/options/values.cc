@@ -271,6 +271,13 @@ absl::StatusOr<PortRange> ParsePortRange(std::string_view text) {
   return PortRange{*low, *high};
 }
 
+absl::StatusOr<GroupLines> ParseGroupLines(std::string_view text) {
+  if (text == "auto") return GroupLines::kAuto;
+  if (text == "on") return GroupLines::kOn;
+  if (text == "off") return GroupLines::kOff;
+  return Expected("auto, on or off");
+}
+
 absl::StatusOr<StdinChoice> ParseStdinChoice(std::string_view text) {
   if (text == "all") return StdinChoice{StdinChoice::kAll, 0};
   if (text == "none") return StdinChoice{StdinChoice::kNone, 0};

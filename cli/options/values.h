@@ -96,6 +96,9 @@ struct StdinChoice {
   int rank = 0;  // global; for kRank
 };
 
+// Value of --group-lines.
+enum class GroupLines { kAuto, kOn, kOff };
+
 // Value of --debug.
 struct DebugChoice {
   int rank = 0;                  // global
@@ -124,6 +127,7 @@ absl::StatusOr<bool> ParseBoolean(std::string_view text);
 absl::StatusOr<NodeRange> ParseNodeRange(std::string_view text);
 absl::StatusOr<LossBudget> ParseLossBudget(std::string_view text);  // "10", "3/10m"
 absl::StatusOr<v1::NodeConfig::ScaleUp> ParseScaleUp(std::string_view text);
+absl::StatusOr<GroupLines> ParseGroupLines(std::string_view text);
 absl::StatusOr<HangTimeout> ParseHangTimeout(std::string_view text);  // "off", "auto", "5m"
 absl::StatusOr<v1::NodeConfig::OnHang> ParseOnHang(std::string_view text);
 absl::StatusOr<NoticeChoice> ParseNotice(std::string_view text);  // "off", "gce", "aws", "auto", "file:/a/b"

@@ -52,7 +52,7 @@ void NodeOutput::End(const Take& take) {
 void NodeOutput::Show(std::string_view piece, const Take& take) {
   if (piece == "\n" && !state_.empty()) {
     state_.back() = '\n';
-    take(rank_, std::exchange(state_, ""));
+    take(rank_, prefix_bytes_, std::exchange(state_, ""));
     return;
   }
   std::string shown;
@@ -62,6 +62,7 @@ void NodeOutput::Show(std::string_view piece, const Take& take) {
     std::string_view row = piece.substr(0, end == std::string_view::npos ? end : end + 1);
     piece.remove_prefix(row.size());
     rank_ = TakeRank(&row);
+    prefix_bytes_ = 0;
     if (rank_.empty() && row.starts_with(kBareLine)) {
       shown += row.substr(1);
       continue;
@@ -72,10 +73,11 @@ void NodeOutput::Show(std::string_view piece, const Take& take) {
     shown += "]";
     if (colour_) shown += kPlain;
     shown += " ";
+    prefix_bytes_ = shown.size();  // a state of several rows is not compared
     shown += row;
   } while (!piece.empty());
   state_ = shown.back() == '\r' ? shown : "";
-  take(rank_, shown);
+  take(rank_, prefix_bytes_, shown);
 }
 
 }  // namespace muster::cli

@@ -76,6 +76,24 @@ void ChooseStreams(const OutputSettings& s, int slots, host::OutputPlan* output)
   }
 }
 
+// Lines can be grouped where muster shows them behind prefixes. A node of `muster local` leaves it to that.
+void ChooseGroups(const PlanInput& in, int slots, host::OutputPlan* output) {
+  const GroupLines choice = ValueOr(in.settings.output.group_lines, GroupLines::kAuto);
+  if (choice == GroupLines::kOff || slots < 2 || in.is_of_local()) return;
+  if (choice == GroupLines::kOn) {
+    output->grouped = host::Streams::kBoth;
+    const Given<DebugChoice>& debug = in.settings.workers.debug;
+    output->prefix_all = !debug || debug->value.port;  // pdb needs the terminal
+    return;
+  }
+  if (in.settings.membership.as_torchrun) return;
+  const bool out = in.machine.out_is_terminal, err = in.machine.err_is_terminal;
+  output->grouped = out && err ? host::Streams::kBoth
+                    : out      ? host::Streams::kOut
+                    : err      ? host::Streams::kErr
+                               : host::Streams::kNone;
+}
+
 // Begins with the run's name, as in torchrun. Nodes may share --log-dir, so that of one of several ends with a
 // name of the node.
 std::string FolderName(const PlanInput& in, const v1::NodeConfig& config) {
@@ -100,6 +118,7 @@ PlanLines PlanOutput(const PlanInput& in, v1::NodeConfig* config, host::LaunchPl
   launch->watches_activity = config->hang_timeout_ms() != 0 && !in.settings.workers.debug;
   launch->environment.unbuffered = launch->watches_activity;
   ChoosePipes(in.machine, launch->watches_activity, &output);
+  ChooseGroups(in, config->slots(), &output);
   config->set_log_json(IsOn(s.log_json));
   const discovery::Traits& platform = in.platform();
   config->set_log_split(ValueOr(s.log_split, platform.stderr_means_error));
@@ -114,6 +133,7 @@ PlanLines PlanOutput(const PlanInput& in, v1::NodeConfig* config, host::LaunchPl
         "--log-dir without -r or -t writes no output to files; for stdout and stderr add -t 3");
   plan.AddGiven("redirects", s.redirects);
   plan.AddGiven("tee", s.tee);
+  plan.AddGiven("group-lines", s.group_lines);
   plan.AddGiven("report", s.report);
   plan.AddGiven("report-on", s.report_on_all);
   launch->report.report_file = ValueOr<std::string>(s.report, "");

@@ -8,7 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/core/status_macros.h"
-#include "base/stacks/places.h"
+#include "base/text/rank_ranges.h"
 #include "base/text/text.h"
 #include "cli/status/status_text.h"
 #include "nlohmann/json.hpp"
@@ -26,16 +26,10 @@ int CountOf(const v1::Place& place) {
   return count;
 }
 
-// "0-2,4-7", at most kMaxRangesShown of them.
 std::string RanksOf(const v1::Place& place) {
-  std::vector<std::string> ranges;
-  for (const v1::RankRange& range : place.ranks()) {
-    ranges.push_back(range.first() == range.last() ? absl::StrCat(range.first())
-                                                   : absl::StrCat(range.first(), "-", range.last()));
-  }
-  const size_t more = ranges.size() > kMaxRangesShown ? ranges.size() - kMaxRangesShown : 0;
-  ranges.resize(ranges.size() - more);
-  return absl::StrCat(absl::StrJoin(ranges, ","), more == 0 ? "" : absl::StrCat(" and ", more, " more ranges"));
+  std::vector<std::pair<int, int>> ranges;
+  for (const v1::RankRange& range : place.ranks()) ranges.emplace_back(range.first(), range.last());
+  return ShowRanges(ranges);
 }
 
 // "it waits" of several ranks: "each waits".

@@ -9,6 +9,7 @@
 #include "base/stacks/places.h"
 #include "base/stacks/snapshot_message.h"
 #include "base/stacks/suspects.h"
+#include "base/text/rank_ranges.h"
 #include "base/text/text.h"
 #include "base/wire/ranges.h"
 #include "rendezvous/core/hung_ranks.h"

@@ -95,6 +95,7 @@ WRONG = {
     "log-format": ("JSON", "logfmt"),
     "report-on": ("primary", "none"),
     "log-streams": ("stdout", "2"),
+    "group-lines": ("yes", "always"),
     "report": NONE,
     "events": NONE,
     "on-event": NONE,
@@ -127,7 +128,7 @@ OURS_ALONE = {"coordinator", "host-socket", "restart-window", "restart-delay", "
               "worker-port", "stdin", "debug", "preload", "max-node-losses", "join-timeout",
               "last-call-timeout", "rejoin-timeout",
               "coordinator-timeout", "lease", "heartbeat-interval", "reconnect-grace", "termination-grace",
-              "retryable-exit-code", "log-format", "log-streams",
+              "retryable-exit-code", "log-format", "log-streams", "group-lines",
               "preemption-notice", "stop-before", "deadline", "python", "node-setup", "on-success", "on-failure",
               "hook-timeout", "token-file", "tls-cert", "tls-key", "tls-ca", "tls-name",
               "numa-binding", "logs-specs", "print-completion", "hyperparameters-as-args", "pass-local-rank", "log-max-size", "report", "report-on", "events", "on-event", "on-event-filter", "http", "http-token-file"}

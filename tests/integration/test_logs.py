@@ -223,6 +223,60 @@ class ProgressBars(Logs):
         self.assertIn("%|", screen.seen())
 
 
+# Goes on until the folder sys.argv[1] has a file "end". However slow the machine is, all ranks once write a line within a
+# second: each waits for the others before.
+CHORUS = """
+import os, pathlib, sys, time
+folder, rank, ranks = pathlib.Path(sys.argv[1]), os.environ["RANK"], int(os.environ["WORLD_SIZE"])
+for number in range(1000):
+    (folder / f"{number}.{rank}").touch()
+    while len(list(folder.glob(f"{number}.*"))) < ranks and not (folder / "end").exists(): time.sleep(0.01)
+    print(f"pid {os.getpid()} does {number}", flush=True)
+    print(f"{number} of {rank}", flush=True)
+    if (folder / "end").exists(): break
+"""
+
+
+class GroupedLines(Logs):
+    def chorus(self, *options, **more):
+        program = [sys.executable, "-S", "-E", "-c", CHORUS, str(self.folder)]
+        return self.start(program, *options, nproc=4, **more)
+
+    def end(self, node):
+        (self.folder / "end").touch()
+        self.assertEqual(0, node.exit_code(), node.err())
+
+    def check_whole(self, text, prefix):
+        """Each rank's lines, in their order."""
+        for rank in range(4):
+            numbers = [int(n) for n in re.findall(rf"^{prefix}{rank}\]:(\d+) of {rank}\r?$", text, re.M)]
+            self.assertEqual(list(range(len(numbers))), numbers)
+            self.assertGreater(len(numbers), 1)
+
+    def test_a_line_of_all_ranks_is_shown_once(self):
+        node = self.chorus("--group-lines", "on")
+        wait_until("a line of all", lambda: re.search(r"^\[0-3\] pid \d+ does \d+$", node.out(), re.M))
+        self.end(node)
+        self.check_whole(node.out(), r"\[default")
+
+    def test_on_a_terminal_that_is_the_rule_and_files_are_complete(self):
+        screen = Screen(lines=24, columns=80)
+        self.addCleanup(screen.close)
+        node = self.chorus("--log-dir", str(self.logs), "-t", "1", terminal=screen.slave)
+        wait_until("a line of all", lambda: re.search(r"^\[0-3\] pid \d+ does \d+\r$", screen.seen(), re.M))
+        self.end(node)
+        self.check_whole(screen.seen(), r"\[default")
+        for rank in range(4):
+            lines = self.file(f"{rank}/stdout.log").splitlines()
+            self.assertEqual([f"{n} of {rank}" for n in range(len(lines) // 2)], lines[1::2], "files are complete")
+
+    def test_a_failure_is_not_held_back(self):
+        program = "import os\nprint('same')\nif os.environ['RANK'] == '1': raise ValueError('mine')\nimport time; time.sleep(600)"
+        node = self.run_job(program, "--group-lines", "on", nproc=2, code=1)
+        self.assertIn("[default1]:ValueError: mine\n", node.err())
+        self.assertLess(node.err().index("[default1]:ValueError: mine\n"), node.err().index("exited with code 1"))
+
+
 class Trouble(Logs):
     def test_a_file_as_the_folder_is_a_warning(self):
         self.logs.write_text("")

@@ -41,6 +41,7 @@ struct OutputPlan {
   bool prefix_all = false;  // `muster local`: prefix all console output, through a pipe if there are no files
   Streams piped = Streams::kNone;  // streams that pass through muster as they are: their end is kept for reports
   bool merged = false;  // both lead to one file: where both are piped, one pipe keeps the order of what is written
+  Streams grouped = Streams::kNone;       // what several ranks write there at once is shown once
   Streams redraws_pass = Streams::kNone;  // `muster local`: streams whose reader shows redraws on a terminal
   int64_t max_file_bytes = 0;             // --log-max-size, for each file; 0: no limit
 

@@ -41,9 +41,8 @@ constexpr int kNice = 10;                                     // workers have pr
 struct Reader {
   LineAssembler assembler;
   int out_fd;  // stream that shows the lines; -1: they go to `filtered`
-  int source;
+  LineOrigin origin;
   std::shared_ptr<FilteredLines> filtered;
-  size_t prefix_size = 0;
   int64_t offset = 0;
   int64_t skipped = 0;   // bytes not shown: they were dropped before they were read, or belong to a cut line
   int64_t look_for = 0;  // while skipping the rest of a cut line: bytes within which its end is expected
@@ -315,9 +314,9 @@ bool Follower::State::Read(BootTime now, File* file, Reader* reader) {
 void Follower::State::Show(const Reader& reader, std::string_view shown) const {
   if (shown.empty()) return;
   if (reader.out_fd >= 0) {
-    feed.Show(reader.out_fd, reader.source, shown);
+    feed.Show(reader.out_fd, reader.origin, shown);
   } else {
-    reader.filtered->Take(shown, reader.prefix_size);
+    reader.filtered->Take(shown, reader.origin.prefix_bytes);
   }
 }
 
@@ -446,13 +445,12 @@ Follower::~Follower() {
 
 void Follower::Follow(FollowedFile followed) {
   File file;
-  if (followed.out_fd >= 0) {
-    file.readers.push_back({LineAssembler(followed.prefix, followed.redraws), followed.out_fd,
-                            state_->feed.NewSource(), nullptr, followed.prefix.size()});
-  }
+  const LineOrigin origin = {state_->feed.NewSource(), followed.rank, followed.prefix.size()};
+  if (followed.out_fd >= 0)
+    file.readers.push_back({LineAssembler(followed.prefix, followed.redraws), followed.out_fd, origin, nullptr});
   if (followed.filtered) {
-    file.readers.push_back({LineAssembler(followed.prefix, std::make_shared<RedrawLimit>()), -1, 0,
-                            std::move(followed.filtered), followed.prefix.size()});
+    file.readers.push_back({LineAssembler(followed.prefix, std::make_shared<RedrawLimit>()), -1, origin,
+                            std::move(followed.filtered)});
   }
   file.bounded = std::move(followed.file);
   file.worker_end = std::move(followed.worker_end);

@@ -17,6 +17,7 @@
 #include "absl/time/time.h"
 #include "agent/host/output/bounded_file.h"
 #include "base/console/line_assembler.h"
+#include "base/console/line_groups.h"
 #include "base/console/writer.h"
 #include "base/io/owned_fd.h"
 
@@ -41,6 +42,7 @@ struct FollowedFile {
   OwnedFd worker_end;                       // closed by this thread: a network file system may delay that
   int out_fd = -1;                          // stream that shows its lines; -1: the file is only bounded
   std::string prefix;                       // put before each line
+  int rank = kNoRank;                       // the worker's
   std::shared_ptr<RedrawLimit> redraws;     // limit for redrawn lines; nullptr: all are shown
   std::shared_ptr<FilteredLines> filtered;  // nullptr: no filter
 };

@@ -43,6 +43,8 @@ WorkerOutput::WorkerOutput(OutputPlan plan, int slots, std::string role_name, Wr
       null_(open("/dev/null", O_WRONLY | O_CLOEXEC)) {
   if (Has(plan_.redraws_pass, Streams::kOut)) writer_->LetRedrawsPass(STDOUT_FILENO);
   if (Has(plan_.redraws_pass, Streams::kErr)) writer_->LetRedrawsPass(STDERR_FILENO);
+  if (Has(plan_.grouped, Streams::kOut)) writer_->GroupLines(STDOUT_FILENO, slots_);
+  if (Has(plan_.grouped, Streams::kErr)) writer_->GroupLines(STDERR_FILENO, slots_);
   const bool wants_folder = plan_.writes_files() || !plan_.log_dir.empty();
   if (!wants_folder || forbids_files()) return;
   files_ = std::make_shared<LogFiles>(plan_.log_dir, plan_.folder_name);
@@ -183,7 +185,8 @@ void WorkerOutput::HandOver(int local_rank, int out_fd, Stream* stream) {
   std::shared_ptr<RedrawLimit>& limit =
       redraws_[static_cast<size_t>(local_rank)][stream->sink == Sink::kPipe ? 0 : 1];
   if (!passes && !limit) limit = std::make_shared<RedrawLimit>();
-  const PrefixFields fields = {role_name_, local_rank, first_rank_ + local_rank, node_rank_, hostname_};
+  const int rank = first_rank_ + local_rank;
+  const PrefixFields fields = {role_name_, local_rank, rank, node_rank_, hostname_};
   const size_t index = out_fd == STDOUT_FILENO ? 0 : 1;
   const bool prefixed = HasPrefix(plan_, local_rank, kStreams[index]);
   const std::string prefix = prefixed ? ExpandPrefix(plan_.prefix_template, fields) : "";
@@ -193,7 +196,7 @@ void WorkerOutput::HandOver(int local_rank, int out_fd, Stream* stream) {
     taps.tail = tails_[static_cast<size_t>(local_rank)][index] = std::make_shared<OutputTail>();
     const int pipe = stream->pipe.Release();
     if (!prefixed) return writer_->AdoptRawPipe(pipe, out_fd, std::move(taps));
-    writer_->AdoptPipe(pipe, out_fd, prefix, passes ? nullptr : limit, std::move(taps));
+    writer_->AdoptPipe(pipe, out_fd, prefix, passes ? nullptr : limit, std::move(taps), rank);
   } else if (stream->file) {
     FollowedFile followed;
     followed.file = std::move(stream->file);
@@ -201,6 +204,7 @@ void WorkerOutput::HandOver(int local_rank, int out_fd, Stream* stream) {
     if (stream->sink == Sink::kShownFile) {
       followed.out_fd = out_fd;
       followed.prefix = prefix;
+      followed.rank = rank;
       followed.redraws = passes ? nullptr : limit;
       followed.filtered = filtered_[index];
     }

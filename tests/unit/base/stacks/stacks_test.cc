@@ -10,6 +10,7 @@
 #include "base/stacks/py_spy.h"
 #include "base/stacks/snapshot_text.h"
 #include "base/stacks/suspects.h"
+#include "base/text/rank_ranges.h"
 
 namespace muster {
 namespace {

@@ -138,7 +138,7 @@ TEST(LocalPlanTest, PdbHasTheKeyboardAlone) {
 
 std::string Fed(NodeOutput* output, std::string_view bytes) {
   std::string out;
-  output->Feed(bytes, [&out](std::string_view, std::string_view piece) { out += piece; });
+  output->Feed(bytes, [&out](std::string_view, size_t, std::string_view piece) { out += piece; });
   return out;
 }
 
@@ -156,7 +156,7 @@ TEST(NodeOutputTest, LinesArePrefixedByNodeAndRank) {
 TEST(NodeOutputTest, AnUnfinishedLineIsShownAtTheEnd) {
   NodeOutput output(0, false);
   std::string out = Fed(&output, "half");
-  const auto take = [&out](std::string_view, std::string_view piece) { out += piece; };
+  const auto take = [&out](std::string_view, size_t, std::string_view piece) { out += piece; };
   output.End(take);
   output.End(take);
   EXPECT_EQ(out, "[node 0] half\n");

@@ -255,6 +255,24 @@ TEST(PlanTest, ANodeAtLoopbackBesideOtherMachinesIsAFault) {
   EXPECT_THAT(warnings("node0:2222", "node1:2222"), ElementsAre());
 }
 
+TEST(PlanTest, LinesAreGroupedOnATerminalUnlessTheyKeepTorchrunsForm) {
+  const auto planned = [](Words words, bool terminal, bool as_torchrun = false) {
+    words.insert(words.end(), {"--nproc-per-node", "2", "t.py"});
+    absl::StatusOr<CommandLine> line = ParseCommandLine(RunOptions(), words);
+    line->as_torchrun = as_torchrun;
+    Machine machine = MachineWith(0);
+    machine.out_is_terminal = machine.err_is_terminal = terminal;
+    return Plan(*line, {}, machine)->launch.output;
+  };
+  EXPECT_EQ(planned({}, true).grouped, host::Streams::kBoth);
+  EXPECT_FALSE(planned({}, true).prefix_all) << "workers keep their terminal";
+  EXPECT_EQ(planned({"--group-lines", "auto"}, false).grouped, host::Streams::kNone);
+  EXPECT_EQ(planned({}, true, true).grouped, host::Streams::kNone);
+  EXPECT_EQ(planned({"--group-lines", "off"}, true).grouped, host::Streams::kNone);
+  EXPECT_EQ(planned({"--group-lines", "on"}, false, true).grouped, host::Streams::kBoth);
+  EXPECT_TRUE(planned({"--group-lines", "on"}, false).prefix_all);
+}
+
 TEST(PlanTest, AFolderForLogsThatWillHaveNoneIsSaid) {
   const std::string said = "--log-dir without -r or -t writes no output to files; for stdout and stderr add -t 3";
   EXPECT_THAT(Planned({"--log-dir", "logs", "t.py"}).shown.notes, testing::Contains(said));
