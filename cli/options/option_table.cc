@@ -346,10 +346,8 @@ const std::vector<OptionSpec>& RunOptions() {
        Into(&OutputSettings::line_prefix, Text), 0, "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"},
       {"group-lines", "auto|on|off", kOutput, kOwn,
        "Whether a line that several ranks write within a second is shown once on the console, as [0-63] TEXT: "
-       "equal but "
-       "for pids, addresses and times of day. on: adds prefixes, as --tee does. auto: on a terminal, where lines "
-       "have "
-       "prefixes, and not under the name torchrun. Default: auto.",
+       "equal but for pids, addresses and times of day. on: adds prefixes, as --tee does. auto: on a terminal, "
+       "where lines have prefixes, and not under the name torchrun. Default: auto.",
        Into(&OutputSettings::group_lines, ParseGroupLines)},
       {"log-max-size", "SIZE", kOutput, kOwn,
        "Size limit of each worker's file: 500k, 20M, 1G; beyond it the oldest half is dropped. "

@@ -1,11 +1,14 @@
 #include "cli/plan/make_plan.h"
 
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "base/core/status_macros.h"
 #include "base/crypto/digest.h"
 #include "base/crypto/identity.h"
+#include "base/text/text.h"
 #include "base/text/utf8.h"
 #include "base/wire/ids.h"
 #include "base/wire/loopback.h"
@@ -105,6 +108,21 @@ absl::Status PlanParts(const PlanInput& in, RunPlan* plan) {
   return absl::OkStatus();
 }
 
+// The first of the options that decide how many workers run, and where, that the script gets although muster has
+// it, too:
+// "--nproc-per-node"; empty: none. torchrun passes it on as silently as muster would.
+std::string OwnOptionOfScript(const CommandLine& line) {
+  static constexpr std::string_view kMistaken[] = {"nproc-per-node", "nnodes",       "node-rank", "master-addr",
+                                                   "rdzv-endpoint",  "max-restarts", "rdzv-id"};
+  for (const std::string& word : line.script_arguments) {
+    const std::string name = absl::StrReplaceAll(word.substr(0, word.find('=')), {{"_", "-"}});
+    for (const std::string_view mistaken : kMistaken) {
+      if (name == absl::StrCat("--", AsAbsl(mistaken)) && !line.given.contains(std::string(mistaken))) return name;
+    }
+  }
+  return "";
+}
+
 // Source of the membership for the summary: the platform, "from the command line" or "from MUSTER_NNODES". Empty
 // for a single-node job that no platform describes.
 std::string SourceShown(const RunPlan& plan) {
@@ -154,6 +172,11 @@ absl::StatusOr<RunPlan> Plan(const CommandLine& command_line, const Environment&
   plan.script_arguments = command_line.script_arguments;
   DescribeMachine(machine, membership, &plan.host);
   RETURN_IF_ERROR(PlanParts(in, &plan));
+  if (const std::string own = OwnOptionOfScript(command_line); !own.empty() && !command_line.as_torchrun) {
+    plan.shown.notes.push_back(
+        absl::StrCat(own, " stands behind ", OneLine(command_line.script),
+                     ", so the script gets it: muster's own options stand before the script"));
+  }
   if (plan.host.config.hostname() != machine.hostname)
     plan.shown.notes.push_back(
         absl::StrCat("the host name of ", plan.host.config.hostname(), " is ", machine.hostname));

@@ -144,7 +144,7 @@ std::string ProgressLine(const View& view) {
   }
   if (progress.has_progress_file_ms())
     words.push_back(absl::StrCat("progress file touched ", Age(progress.progress_file_ms()), " ago"));
-  return words.empty() ? "not watched: --hang-timeout auto looks for steps and signs of life"
+  return words.empty() ? "not watched (--hang-timeout auto would): muster stacks shows where each rank stands"
                        : absl::StrJoin(words, ", ");
 }
 

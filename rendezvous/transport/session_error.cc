@@ -54,7 +54,7 @@ constexpr std::array<Known, 19> kKnown = {{
     {"DNS query cancelled", "its name does not resolve (no name server answers)"},
     {"no name server answers", "its name does not resolve (no name server answers)"},
     {"Failed parsing HTTP/2", kOtherProgram},
-    {"Connection refused", "connection refused (not started yet, or a wrong address?)",
+    {"Connection refused", "connection refused (not started yet, or a wrong address or port?)",
      "connection refused (it has ended; has it not been started again yet?)"},
     {"Cancelled on the server side", "its process has ended"},
     {"No route to host", "unreachable (no route to host)"},

@@ -170,10 +170,10 @@ class Misled(ClusterTest):
         self.assertFalse(node.has_ended())
 
     def test_a_hostile_coordinators_header_of_many_frames(self):
-        self.check_bounded(attackers.answer_with_headers, r"node 0\) at .*: it sent headers of more than 16384 bytes")
+        self.check_bounded(attackers.answer_with_headers, r"rank 0\) at .*: it sent headers of more than 16384 bytes")
 
     def test_a_hostile_coordinators_compressed_directive(self):
-        self.check_bounded(attackers.answer_with_compression, r"the primary \(node 0\) at .*another program answers there")
+        self.check_bounded(attackers.answer_with_compression, r"the primary \(node rank 0\) at .*another program answers there")
 
 
     def test_a_hostile_coordinators_round_as_large_as_a_message(self):

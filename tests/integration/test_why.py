@@ -19,7 +19,7 @@ class WhyNotYet(ClusterTest):
         job.start(1)
         self.said_by(job.nodes[0],
                      rf"waiting after \S+: 2 of 3 nodes ready; gives up after 45m \(--join-timeout\); missing: node 2 \({re.escape(job.addresses[2])}")
-        self.said_by(job.nodes[1], r"waiting after \S+: 2 of 3 nodes ready; gives up after 45m \(--join-timeout\) \(reported by the primary \(node 0\) at ")
+        self.said_by(job.nodes[1], r"waiting after \S+: 2 of 3 nodes ready; gives up after 45m \(--join-timeout\) \(reported by the primary \(node rank 0\) at ")
 
     def test_a_standalone_coordinator_says_why_it_waits(self):
         job = self.cluster(2)

@@ -27,7 +27,7 @@ PortRole RoleAtStart(const v1::NodeConfig& config, const v1::Memory& memory) {
 const char* TitleOfCoordinator(const v1::NodeConfig& config) {
   if (config.coordinator_alone()) return "the coordinator";
   const bool numbered = config.has_place() && !config.place_is_hint();
-  return numbered && config.serves() == v1::NodeConfig::SERVES_NO ? "the primary (node 0)" : "the primary";
+  return numbered && config.serves() == v1::NodeConfig::SERVES_NO ? "the primary (node rank 0)" : "the primary";
 }
 
 }  // namespace muster::agent

@@ -47,7 +47,7 @@ bool MayServe(const v1::NodeConfig& config);
 PortRole RoleAtStart(const v1::NodeConfig& config, const v1::Memory& memory);
 
 // "the coordinator" where it stands alone, else "the primary" or, if the nodes were numbered before the start,
-// "the primary (node 0)": what people call it in messages.
+// "the primary (node rank 0)": what people call it in messages.
 const char* TitleOfCoordinator(const v1::NodeConfig& config);
 
 }  // namespace muster::agent

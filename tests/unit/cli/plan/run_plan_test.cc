@@ -255,6 +255,16 @@ TEST(PlanTest, ANodeAtLoopbackBesideOtherMachinesIsAFault) {
   EXPECT_THAT(warnings("node0:2222", "node1:2222"), ElementsAre());
 }
 
+TEST(PlanTest, AnOptionBehindTheScriptIsTheScripts) {
+  const std::string said =
+      "--nproc-per-node stands behind t.py, so the script gets it: muster's own options stand before the script";
+  EXPECT_THAT(Planned({"t.py", "--nproc_per_node=2"}).shown.notes, testing::Contains(said));
+  EXPECT_THAT(Planned({"--nproc-per-node", "1", "t.py", "--nproc-per-node", "2"}).shown.notes,
+              testing::Not(testing::Contains(said)))
+      << "a wrapper's script may have it";
+  EXPECT_THAT(Planned({"t.py", "--log-dir", "x"}).shown.notes, ElementsAre()) << "many scripts have that one";
+}
+
 TEST(PlanTest, LinesAreGroupedOnATerminalUnlessTheyKeepTorchrunsForm) {
   const auto planned = [](Words words, bool terminal, bool as_torchrun = false) {
     words.insert(words.end(), {"--nproc-per-node", "2", "t.py"});

@@ -66,10 +66,11 @@ TEST(StatusText, WhatIsOddComesFirst) {
   v1::JobView view = Running();
   view.add_odd("node 1 (gpu-2): no status for 9s");
   EXPECT_EQ(CodeOf(view), kExitAttention);
-  EXPECT_THAT(StatusText(view, false),
-              StartsWith("ATTENTION: job 4711 runs for 3h12m: 16 workers on 2 nodes, round 3\n"
-                         "progress   not watched: --hang-timeout auto looks for steps and signs of life\n"
-                         "  ! node 1 (gpu-2): no status for 9s\n"));
+  EXPECT_THAT(
+      StatusText(view, false),
+      StartsWith("ATTENTION: job 4711 runs for 3h12m: 16 workers on 2 nodes, round 3\n"
+                 "progress   not watched (--hang-timeout auto would): muster stacks shows where each rank stands\n"
+                 "  ! node 1 (gpu-2): no status for 9s\n"));
 }
 
 TEST(StatusText, SaysHowFarAndHowFastTheJobGetsOn) {

@@ -25,7 +25,7 @@ TEST_F(SessionTest, NobodyListeningIsConnectionRefused) {
   client.session->Connect();
   ASSERT_TRUE(Until([&] { return client.disconnected == 1; }));
   EXPECT_EQ(client.why, "cannot connect to the primary at 127.0.0.1:" + std::to_string(port) +
-                            ": connection refused (not started yet, or a wrong address?)");
+                            ": connection refused (not started yet, or a wrong address or port?)");
   EXPECT_EQ(client.refused, 0);
 }
 
@@ -161,7 +161,8 @@ TEST(SessionErrorTest, WhereNothingAnswersTheFirewallIsNamed) {
 
 TEST(SessionErrorTest, APrimaryThatWasThereHasEndedRatherThanNotStarted) {
   SessionError refused{.code = 14, .message = "UNKNOWN: Connection refused"};
-  EXPECT_THAT(DescribeSessionError(refused, kTarget), testing::HasSubstr("not started yet, or a wrong address?"));
+  EXPECT_THAT(DescribeSessionError(refused, kTarget),
+              testing::HasSubstr("not started yet, or a wrong address or port?"));
   refused.reached_before = true;
   EXPECT_EQ(
       DescribeSessionError(refused, kTarget),

@@ -32,7 +32,7 @@ TEST_F(AgentCoreTest, AWaitForTheCoordinatorNamesItsLimit) {
   };
   Pass(absl::Seconds(5));
   EXPECT_EQ(said(),
-            "still waiting after 5s: connecting to the primary (node 0) at primary:2222; gives up after 10m "
+            "still waiting after 5s: connecting to the primary (node rank 0) at primary:2222; gives up after 10m "
             "(--join-timeout)");
   core_.OnDisconnected(now_, "refused", 0, &effects_);
   Pass(absl::Seconds(5));
@@ -69,7 +69,7 @@ TEST_F(JoiningTest, NoAgentGivesUpJoiningWithinALease) {
   Pass(kTick);
   EXPECT_TRUE(GaveUp());
   EXPECT_EQ(LastOrder().exit().reason(),
-            "gave up after 10s (--join-timeout, at least the lease): no answer from the primary (node 0) at "
+            "gave up after 10s (--join-timeout, at least the lease): no answer from the primary (node rank 0) at "
             "primary:2222");
 }
 

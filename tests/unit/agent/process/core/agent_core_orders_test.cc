@@ -441,7 +441,7 @@ TEST_F(AgentOfAnotherRoleTest, TheReasonForWaitingNamesWhoIsMissingOnThePrimaryO
   EXPECT_NE(said(true, false).find(missing), std::string::npos);
   EXPECT_EQ(said(true, false).find("reported by"), std::string::npos);
   EXPECT_NE(said(false, true).find(missing + " (reported by the coordinator at primary:2222)"), std::string::npos);
-  EXPECT_NE(said(false, false).find("1 of 4 nodes ready (reported by the primary (node 0) at primary:2222)"),
+  EXPECT_NE(said(false, false).find("1 of 4 nodes ready (reported by the primary (node rank 0) at primary:2222)"),
             std::string::npos);
 }
 
@@ -735,11 +735,10 @@ TEST_F(AgentCoreTest, TheGivenUpCoordinatorIsNamedWithWhatItDid) {
     return LastOrder().exit().reason();
   };
   EXPECT_EQ(reason(false),
-            "gave up after 10m (--join-timeout): no answer from the primary (node 0) at primary:2222");
-  EXPECT_EQ(
-      reason(true),
-      "gave up after 15m (--coordinator-timeout): no answer from the primary (node 0) at primary:2222 on an open "
-      "connection");
+            "gave up after 10m (--join-timeout): no answer from the primary (node rank 0) at primary:2222");
+  EXPECT_EQ(reason(true),
+            "gave up after 15m (--coordinator-timeout): no answer from the primary (node rank 0) at primary:2222 "
+            "on an open connection");
 }
 
 TEST_F(AgentCoreTest, TheJoinTimeoutIsExact) {
