@@ -26,7 +26,8 @@ absl::StatusOr<std::thread> StartThread(Function function) {
   } catch (const std::system_error& error) {
     const bool shortage = error.code() != std::errc::operation_not_permitted;
     return absl::ResourceExhaustedError(std::string("cannot start a thread") +
-                                        (shortage ? " (ulimit -u, pids.max): " : ": ") + WhyRefused(error.code()));
+                                        (shortage ? " (ulimit -u, ulimit -v, pids.max): " : ": ") +
+                                        WhyRefused(error.code()));
   }
 }
 

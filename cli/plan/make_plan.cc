@@ -108,14 +108,12 @@ absl::Status PlanParts(const PlanInput& in, RunPlan* plan) {
   return absl::OkStatus();
 }
 
-// The first of the options that decide how many workers run, and where, that the script gets although muster has
-// it, too:
-// "--nproc-per-node"; empty: none. torchrun passes it on as silently as muster would.
+// An option that decides how many workers run, and where, which the script gets, and muster does not; empty: none.
 std::string OwnOptionOfScript(const CommandLine& line) {
   static constexpr std::string_view kMistaken[] = {"nproc-per-node", "nnodes",       "node-rank", "master-addr",
                                                    "rdzv-endpoint",  "max-restarts", "rdzv-id"};
   for (const std::string& word : line.script_arguments) {
-    const std::string name = absl::StrReplaceAll(word.substr(0, word.find('=')), {{"_", "-"}});
+    std::string name = absl::StrReplaceAll(word.substr(0, word.find('=')), {{"_", "-"}});
     for (const std::string_view mistaken : kMistaken) {
       if (name == absl::StrCat("--", AsAbsl(mistaken)) && !line.given.contains(std::string(mistaken))) return name;
     }

@@ -35,13 +35,8 @@ void SetWhere(const NoteSubject& subject, const Job& job, v1::Event* event) {
 void SetRecovery(std::string_view name, const Job& job, v1::Event* event) {
   if (job.history.newest().empty()) return;
   const EndedRound& ended = job.history.newest().back();
-  if (name == events::kRecovered) {
-    event->mutable_recovery()->set_detecting_ms(WireMilliseconds(ended.detecting));
-    event->mutable_recovery()->set_draining_ms(WireMilliseconds(ended.draining));
-    event->mutable_recovery()->set_gathering_ms(WireMilliseconds(ended.gathering));
-  } else if (name == events::kFirstSign && ended.starting) {
-    event->mutable_recovery()->set_starting_ms(WireMilliseconds(*ended.starting));
-  }
+  if (name == events::kRecovered) *event->mutable_recovery() = RecoveryFrom(ended);
+  if (name == events::kFirstSign && ended.starting) *event->mutable_recovery() = StartAfter(ended);
 }
 
 void SetResult(const v1::Verdict& verdict, v1::Event* event) {

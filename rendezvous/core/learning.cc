@@ -174,7 +174,10 @@ void LearnStacks(BootTime now, Host& host, Job* job) {
 
 // Only from a host that does not follow this coordinator yet: later there is nothing to learn.
 void LearnEvents(BootTime now, Host& host, Job* job) {
-  if (!job->Follows(host)) job->events.Adopt(now, host.status.events());
+  if (!job->Follows(host)) {
+    job->events.Adopt(now, host.status.events());
+    job->history.Adopt(now, host.status.events());
+  }
   host.status.clear_events();
 }
 

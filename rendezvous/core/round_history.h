@@ -1,6 +1,8 @@
 // What ended the rounds of this job so far, and what that cost, for people (snapshot.h): nothing is decided by it.
-// A new coordinator begins without one. Pure.
+// A new coordinator takes over what members hold of an earlier one's events (event_book.h). Pure.
 #pragma once
+
+#include <google/protobuf/repeated_ptr_field.h>
 
 #include <array>
 #include <cstddef>
@@ -10,12 +12,15 @@
 #include <string>
 
 #include "base/core/time.h"
+#include "muster/v1/control.pb.h"
+#include "muster/v1/rendezvous.pb.h"
 #include "rendezvous/core/budgets.h"
 #include "rendezvous/core/recovery_times.h"
 
 namespace muster::rendezvous {
 
-inline constexpr size_t kMaxRoundsKept = 50;  // the newest; of earlier ones the number and the time
+inline constexpr size_t kMaxRoundsKept = 50;      // the newest; of earlier ones the number and the time
+inline constexpr size_t kMaxEndCauseBytes = 300;  // in an event
 
 struct EndedRound {
   uint64_t number = 0;
@@ -39,6 +44,8 @@ class RoundHistory {
   // The next round starts, or the same one goes on. True: it ends a recovery.
   bool OnStart(BootTime now);
   bool OnSignOfLife(BootTime at);  // of a worker of the round that runs. True: it is the first after a recovery
+  // A node has held these since an earlier coordinator: what they tell of rounds that are not known here.
+  void Adopt(BootTime now, const google::protobuf::RepeatedPtrField<v1::Event>& held);
 
   const std::deque<EndedRound>& newest() const { return newest_; }
   int earlier() const { return earlier_; }  // ones that are not among them
@@ -48,7 +55,10 @@ class RoundHistory {
   absl::Duration LostBy(BootTime now) const;  // by all of them
 
  private:
-  std::deque<EndedRound> newest_;
+  EndedRound* Find(uint64_t number);
+  void Count(const EndedRound& round);
+
+  std::deque<EndedRound> newest_;                // by number
   bool is_open_ = false;                         // no round has started since the newest one ended
   std::optional<BootTime> shows_nothing_since_;  // the round that runs, after one that ended
   int earlier_ = 0;
@@ -56,5 +66,11 @@ class RoundHistory {
   RecoveryTimes recoveries_;
   absl::Duration lost_ = absl::ZeroDuration();  // without an open one
 };
+
+v1::EndedRound::Kind KindOf(EndCause end);
+
+// What an event says of this round: once the next one has started, and once that has shown its first sign of life.
+v1::Recovery RecoveryFrom(const EndedRound& ended);
+v1::Recovery StartAfter(const EndedRound& ended);
 
 }  // namespace muster::rendezvous

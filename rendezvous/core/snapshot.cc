@@ -130,18 +130,6 @@ int CountSince(const std::vector<BootTime>& times, BootTime since) {
       std::count_if(times.begin(), times.end(), [since](BootTime time) { return time > since; }));
 }
 
-v1::EndedRound::Kind KindOf(EndCause end) {
-  switch (end) {
-    case EndCause::kMembership:
-      return v1::EndedRound::KIND_MEMBERSHIP;
-    case EndCause::kWorkerFailure:
-      return v1::EndedRound::KIND_WORKER_FAILURE;
-    case EndCause::kNodeLoss:
-      return v1::EndedRound::KIND_NODE_LOSS;
-  }
-  return v1::EndedRound::KIND_UNKNOWN;
-}
-
 void AddEnded(BootTime now, const RoundHistory& history, v1::JobView* view) {
   view->set_ended_before(history.earlier());
   view->set_lost_ms(WireMilliseconds(history.LostBy(now)));

@@ -163,10 +163,13 @@ Json RoundObject(const v1::Round& round) {
   return object;
 }
 
-Json RestartsObject(const Restarts& restarts) {
+// restart_count: of the newest round. A node that came later, or again, knows of earlier restarts by their number
+// alone.
+Json RestartsObject(const Restarts& restarts, int64_t restart_count) {
   Json object;
   object["lost_s"] = Seconds(restarts.lost);
-  object["earlier"] = restarts.earlier;
+  object["earlier"] =
+      std::max<int64_t>(restarts.earlier, restart_count - static_cast<int64_t>(restarts.newest.size()));
   Json list = Json::array();
   for (const Restart& restart : restarts.newest) {
     Json one;
@@ -284,7 +287,7 @@ std::string ReportJson(const JobEnd& end, JsonLayout layout) {
   json["started"] = absl::ToDoubleSeconds(end.started - absl::UnixEpoch());
   json["ended"] = absl::ToDoubleSeconds(end.ended - absl::UnixEpoch());
   json["round"] = IsSet(end.last.id()) ? RoundObject(end.last) : Json();
-  json["restarts"] = RestartsObject(end.restarts);
+  json["restarts"] = RestartsObject(end.restarts, end.last.restart_count());
   const bool has_time = end.verdict && end.verdict->has_time();
   json["time"] = has_time ? TimeObject(end.verdict->time()) : Json();
   const bool failed = HasFailedWorker(end);

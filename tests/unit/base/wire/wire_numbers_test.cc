@@ -48,7 +48,7 @@ RankSnapshot: 1 int32, 2 int64, 3 bool, 4 string, 5 string, 6 string, 7 int32, 8
 StackFrame: 1 string, 2 string, 3 int32
 NodeSnapshot: 1 uint64, 2 RankSnapshot list
 Event: 1 Epoch, 2 uint64, 3 int64, 4 string, 5 string, 6 bool, 7 uint64, 8 int32, 9 string, 10 int32, 11 Recovery, 12 int64, 13 int32
-Recovery: 1 int64, 2 int64, 3 int64, 4 int64
+Recovery: 1 int64, 2 int64, 3 int64, 4 int64, 5 uint64, 6 int32, 7 string, 8 int64
 StatusHead: 4 bytes, 5 bytes, 35 uint32
 AgentStatus: 1 string, 2 string, 3 StatusId, 4 string, 5 string, 6 Whereabouts, 7 gone, 8 gone, 9 Role, 10 int32,
     11 bool, 12 int32, 13 int32, 14 int32, 15 string, 16 gone, 20 Epoch, 21 DirectiveId, 22 Phase, 23 int32,

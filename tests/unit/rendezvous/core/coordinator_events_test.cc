@@ -115,6 +115,22 @@ TEST(CoordinatorEvents, TheNextCoordinatorLearnsThemFromAMember) {
   EXPECT_THAT(c.core().job().hosts.Find("b")->status.events(), IsEmpty()) << "they are kept once";
 }
 
+TEST(CoordinatorEvents, TheNextCoordinatorKnowsTheRoundsBeforeIt) {
+  Cluster before(Fixed(2));
+  Start(&before);
+  before.Fail("b", 1);
+  before.Pass(absl::Seconds(10), {"a", "b"});
+  before.Attach("b");
+  Cluster c(Fixed(2), 43);
+  for (const char* name : {"a", "b"}) c.At(name).status = before.At(name).status;
+  *c.At("b").status.mutable_events() = before.Told("b").events();
+  c.Join("a", 0);
+  c.Join("b", 1);
+  ASSERT_EQ(c.core().job().history.newest().size(), 1u);
+  EXPECT_EQ(c.core().job().history.newest().front().cause, before.core().job().history.newest().front().cause);
+  EXPECT_EQ(c.core().job().history.Restarts(EndCause::kWorkerFailure), 1);
+}
+
 TEST(CoordinatorEvents, EachCoordinatorAfterAnotherSaysSoOnce) {
   Cluster before(Fixed(2));
   Start(&before);

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
+#include "base/core/note.h"
 #include "tests/unit/rendezvous/core/coordinator_cluster.h"
 
 namespace muster::rendezvous {
@@ -240,6 +241,47 @@ TEST(RoundHistoryTest, ARecoveryHasPhases) {
     for (int i = 0; i < times.bounds_ms_size(); ++i)
       EXPECT_EQ(phase.within(i), phase.sum_ms() <= times.bounds_ms(i) ? 1 : 0) << phase.phase() << i;
   }
+}
+
+TEST(RoundHistoryTest, ALaterCoordinatorTakesOverWhatItsPredecessorTold) {
+  const BootTime trouble = FromBootNanos(1'000'000'000), next_began = trouble + absl::Seconds(12);
+  RoundHistory before;
+  before.OnEnd({.number = 1,
+                .end = EndCause::kNodeLoss,
+                .cause = "node 1 was lost",
+                .trouble = trouble,
+                .ran = absl::Minutes(3),
+                .detecting = absl::Seconds(4),
+                .draining = absl::Seconds(1)});
+  before.OnStart(next_began);
+  google::protobuf::RepeatedPtrField<v1::Event> held;
+  v1::Event* const recovered = held.Add();
+  recovered->set_name(events::kRecovered);
+  *recovered->mutable_recovery() = RecoveryFrom(before.newest().back());
+  before.OnSignOfLife(next_began + absl::Seconds(3));
+  v1::Event* const first_sign = held.Add();
+  first_sign->set_name(events::kFirstSign);
+  *first_sign->mutable_recovery() = StartAfter(before.newest().back());
+  for (v1::Event& event : held) event.set_age_ms(20'000);
+
+  RoundHistory history;
+  history.OnEnd({.number = 2, .trouble = next_began + absl::Seconds(20)});  // found by itself
+  const BootTime now = next_began + absl::Seconds(20);
+  history.Adopt(now, held);
+  history.Adopt(now, held);  // of another member
+  ASSERT_EQ(history.newest().size(), 2u);
+  const EndedRound& ended = history.newest().front();
+  EXPECT_EQ(ended.number, 1u);
+  EXPECT_EQ(ended.cause, "node 1 was lost");
+  EXPECT_EQ(ended.trouble, trouble);
+  EXPECT_EQ(ended.ran, absl::Minutes(3));
+  EXPECT_EQ(ended.gathering, absl::Seconds(7));
+  EXPECT_EQ(ended.starting, absl::Seconds(3));
+  EXPECT_EQ(history.Restarts(EndCause::kNodeLoss), 1);
+  EXPECT_EQ(history.LostBy(now), absl::Seconds(12));
+  history.OnStart(now + absl::Seconds(1));
+  EXPECT_EQ(history.newest().back().number, 2u) << "its own is the open one";
+  EXPECT_EQ(history.LostBy(now + absl::Hours(1)), absl::Seconds(13));
 }
 
 TEST(RoundHistoryTest, OnlyTheNewestAreKept) {

@@ -344,6 +344,15 @@ TEST(ReportJson, TheRoundIsNullBeforeTheFirstOne) {
   EXPECT_EQ(round["max_restarts"], 3);
 }
 
+TEST(ReportJson, ANodeThatCameLaterKnowsTheNumberOfEarlierRestarts) {
+  JobEnd end = End();
+  end.last.mutable_id()->set_number(5);
+  end.last.set_restart_count(4);
+  EXPECT_EQ(json::parse(ReportJson(end))["restarts"]["earlier"], 4);
+  end.restarts.newest.resize(3);
+  EXPECT_EQ(json::parse(ReportJson(end))["restarts"]["earlier"], 1);
+}
+
 TEST(ReportJson, HasTheProgramTheRunAndTheOtherFailures) {
   JobEnd end = End();
   end.version = "1.2";
