@@ -105,7 +105,7 @@ void ContinueRound(const Glance& glance, const Acting& acting, Effects* out) {
   GreatestRound& greatest = acting.job->greatest;
   Enter(State::kRunning, glance.now, "all members of the round are back", acting.job, out);
   greatest.is_controlled = greatest.kept.ever_controlled = true;
-  acting.job->hang.BeginRound(glance.now);
+  acting.job->hang.BeginRound();
   EndRecovery(glance, acting.job, out);
   greatest.gone.ForgetFailures();
 }

@@ -95,7 +95,7 @@ void RestartLedger::WriteTo(BootTime now, v1::Round* round) const {
 
 void RestartLedger::WriteAgesTo(BootTime now, v1::Round* round) const {
   round->clear_loss_ages_ms();
-  const size_t skipped = losses.size() > kMaxLossAges ? losses.size() - kMaxLossAges : 0;
+  const size_t skipped = losses.size() - std::min<size_t>(losses.size(), kMaxLossAges);
   for (size_t i = skipped; i < losses.size(); ++i) {
     round->add_loss_ages_ms(WireMilliseconds(now - losses[i]));
   }

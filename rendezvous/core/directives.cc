@@ -100,7 +100,7 @@ v1::Stop StopFor(const Job& job, const Host& host) {
 
 v1::Release ReleaseFor(const Job& job, const Host& host) {
   v1::Release release;
-  const bool left = !job.verdict || job.state != State::kReleasing;
+  const bool left = job.state != State::kReleasing;
   release.set_exit_code(left ? kExitLeft : host.IsTrainer() ? job.verdict->exit_code() : 0);
   release.set_reason(left ? host.WhyItLeft() : job.verdict->reason());
   return release;

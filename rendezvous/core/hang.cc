@@ -5,10 +5,9 @@
 
 namespace muster::rendezvous {
 
-void Hang::BeginRound(BootTime now) {
+void Hang::BeginRound() {
   judge.BeginRound();
   running = 0;
-  running_since = now;
   grace_reported = false;
   Dismiss();
 }

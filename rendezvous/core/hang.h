@@ -35,7 +35,7 @@ struct Hang {
   // random: for the first question, since a predecessor has asked, too.
   Hang(const StallJudge& by, uint64_t random) : judge(by), questions(random >> 32) {}
 
-  void BeginRound(BootTime now);
+  void BeginRound();
   // Whether it is a stall. nullopt: not known.
   std::optional<bool> Judge(BootTime now, const Silence& silence);
   void Ask(BootTime now);

@@ -53,7 +53,7 @@ void BeginRound(BootTime now, const std::vector<Candidate>& members, Job* job, E
   greatest.Become(rounds.front(), now, true);
   greatest.members = std::move(host_ids);
   greatest.counts = job->counts;
-  job->hang.BeginRound(now);
+  job->hang.BeginRound();
   gathering.first_round = false;
   gathering.newcomers_since = absl::InfiniteFuture();
   job->succession.ForgetFarewell();

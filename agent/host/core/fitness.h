@@ -64,7 +64,6 @@ class Fitness {
   void OnRoundOver();  // the offer was for that round, and the node must be checked again
   // For the end of the job, or of this node's part in it. True: nothing of the checks is alive, or can be killed.
   bool End(BootTime now, Effects* out);
-  bool ending() const { return state_ == State::kEnding; }
 
  private:
   enum class State {

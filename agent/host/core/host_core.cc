@@ -373,7 +373,7 @@ void HostCore::OnCheckEnded(BootTime now, const Ending& ending, Effects* out) {
 }
 
 void HostCore::OnCheckOutput(BootTime now, const std::string& last_line, Effects* out) {
-  if (finished_ || !fitness_.ending()) return;
+  if (finished_) return;
   const bool wants_node = JobForFitness().wants_node;
   if (fitness_.OnCheckOutput(now, last_line, wants_node, out)) SendStatus(out);
   if (!wants_node) WatchEnd(now, out);
@@ -387,7 +387,7 @@ void HostCore::OnGpuUsers(BootTime now, const GpuUsers& users, Effects* out) {
 void HostCore::OnOffer(BootTime now, uint32_t port, Effects* out) {
   fitness_.OnOffer(port);
   preload_.Begin(now, out);
-  if (agent_.number() > 0) SendStatus(out);
+  SendStatus(out);
 }
 
 // ---- signals and the end ------------------------------------------------------------------------------------
