@@ -43,6 +43,19 @@ TEST(Coordinator, ThreeRestartsWithoutProgressAre93) {
   EXPECT_EQ(c.Told("a").verdict().exit_code(), 93);
 }
 
+TEST(Coordinator, ALostNodeThatWatchedProgressStillCounts) {
+  Cluster c(Fixed(2));
+  c.At("b").status.set_watches_progress(true);
+  c.Join("a", 0);
+  c.Join("b", 1);
+  for (const char* each : {"a", "b"}) c.Apply(each);
+  c.Pass(kLongRound, {"a", "b"});
+  c.Close("b");
+  c.Pass(absl::Seconds(60), {"a"});
+  ASSERT_EQ(c.state(), State::kGathering);
+  EXPECT_EQ(c.core().job().counts.idle_changes, 1) << "a long round without a touch of the file is no progress";
+}
+
 // It spends a restart like another failure: the machine may have a process to spare by then.
 TEST(Coordinator, AWorkerThatCouldNotBeStartedIsNotTheWorkersFault) {
   Cluster c(Fixed(2, 1));

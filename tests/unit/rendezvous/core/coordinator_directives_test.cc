@@ -90,6 +90,32 @@ TEST(CoordinatorDirectives, AStandbyHasNoPlaceInLine) {
   EXPECT_EQ(c.Told("twin").wait().place_in_line(), 0);
 }
 
+TEST(CoordinatorDirectives, ASpareMovesUpOnceAnotherHasGone) {
+  for (const size_t many : {size_t{1}, size_t{4}}) {
+    CoordinatorOptions options = Elastic(2, 2);
+    options.many_hosts = many;
+    Cluster c(options);
+    StartTwo(&c);
+    for (const char* name : {"c", "d"}) c.Join(name);
+    EXPECT_EQ(c.Told("d").wait().place_in_line(), 2) << "a spare that has just come is the last one";
+    c.Close("c");
+    c.Say("d");
+    EXPECT_EQ(c.Told("d").wait().place_in_line(), many == 4 ? 1 : 2) << "of many nodes the line is renewed later";
+    c.Pass(2 * kTick, {});
+    c.Say("d");
+    EXPECT_EQ(c.Told("d").wait().place_in_line(), 1);
+  }
+}
+
+TEST(CoordinatorDirectives, WhileARoundRunsNoNodeIsMissed) {
+  Cluster c(Elastic(2, 3));
+  StartTwo(&c);
+  c.At("c").status.set_preparing("its preflight runs");
+  c.Join("c");
+  ASSERT_TRUE(c.Told("c").has_wait());
+  EXPECT_EQ(c.Told("c").wait().absent_count(), 0);
+}
+
 TEST(CoordinatorDirectives, AnObserverIsToldThatItDoesNotTrain) {
   Cluster c(Fixed(2));
   c.Join("o", -1, v1::ROLE_OBSERVER);

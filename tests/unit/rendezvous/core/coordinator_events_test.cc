@@ -55,6 +55,7 @@ TEST(CoordinatorEvents, ARestartIsAChainOfEvents) {
   EXPECT_EQ(stopping.host(), "b");
   const v1::Event recovered = First(events::kRecovered, c);
   EXPECT_EQ(recovered.round(), 2u);
+  EXPECT_TRUE(recovered.recovery().has_gathering_ms());
   const EndedRound& ended = c.core().job().history.newest().back();
   EXPECT_EQ(absl::Milliseconds(recovered.recovery().gathering_ms()),
             absl::Trunc(ended.gathering, absl::Milliseconds(1)));
@@ -62,14 +63,45 @@ TEST(CoordinatorEvents, ARestartIsAChainOfEvents) {
 }
 
 TEST(CoordinatorEvents, ALostNodeIsNamedThoughItIsForgotten) {
+  for (const auto& [name, node_rank] : {std::pair("a", 0), std::pair("b", 1)}) {
+    Cluster c(Fixed(2));
+    Start(&c);
+    c.Close(name);
+    c.Pass(absl::Seconds(60), {node_rank == 0 ? "b" : "a"});
+    const v1::Event lost = First(events::kNodeLost, c);
+    EXPECT_EQ(lost.host(), name);
+    EXPECT_TRUE(lost.has_node_rank());
+    EXPECT_EQ(lost.node_rank(), node_rank);
+    EXPECT_TRUE(lost.is_bad());
+  }
+}
+
+TEST(CoordinatorEvents, AVerdictNamesTheWorkerThatCausedIt) {
+  Cluster c(Fixed(2, 0));
+  Start(&c);
+  c.Fail("b", 7);
+  for (const char* name : {"a", "b"}) c.Apply(name);
+  const v1::Event verdict = First(events::kVerdict, c);
+  EXPECT_EQ(verdict.exit_code(), 7);
+  EXPECT_EQ(verdict.rank(), 2);
+  EXPECT_EQ(verdict.node_rank(), 1);
+  EXPECT_EQ(verdict.host(), "b");
+}
+
+TEST(CoordinatorEvents, ASuccessNamesNoWorker) {
   Cluster c(Fixed(2));
   Start(&c);
-  c.Close("b");
-  c.Pass(absl::Seconds(60), {"a"});
-  const v1::Event lost = First(events::kNodeLost, c);
-  EXPECT_EQ(lost.host(), "b");
-  EXPECT_EQ(lost.node_rank(), 1);
-  EXPECT_TRUE(lost.is_bad());
+  for (const char* name : {"a", "b"}) c.Phase(name, v1::PHASE_SUCCEEDED);
+  const v1::Event verdict = First(events::kVerdict, c);
+  EXPECT_TRUE(verdict.has_exit_code());
+  EXPECT_FALSE(verdict.has_rank());
+}
+
+TEST(CoordinatorEvents, ThePrimarysDepartureIsBad) {
+  Cluster c(InAgent(Elastic(2, 8)));
+  StartTwo(&c);
+  c.Phase("a", v1::PHASE_LEAVING);
+  EXPECT_TRUE(First(events::kLeaving, c).is_bad()) << "though its line is of the lowest level";
 }
 
 TEST(CoordinatorEvents, OnlyMembersInOtherProcessesHoldThem) {

@@ -391,8 +391,10 @@ TEST_F(ExcludingTest, WithoutASingleSuspectNoNodeIs) {
 
 TEST_F(ExcludingTest, TheOnlySuspectsNodeIsToBlameAlsoIfItCouldNotEndIt) {
   Hang3();
+  const BootTime ordered = c_.core().job().hang.kill_ordered_at;
   EndByTheCoordinator();
   EXPECT_EQ(c_.core().job().counts.excluded.count("b"), 1u);
+  EXPECT_EQ(c_.core().job().history.newest().back().trouble, ordered) << "the round was of no use from then on";
 }
 
 TEST_F(ExcludingTest, OfSeveralSuspectsThatCouldNotBeEndedNoNodeIs) {

@@ -194,7 +194,11 @@ TEST(Coordinator, ANeededPrimaryIsRefusedOnceAllKnowWhy) {
   EXPECT_EQ(after.Told("b").wait().reason(),
             "1 of 2 nodes ready; gives up after 30m (--rejoin-timeout); node 0 (again) cannot start: the program "
             "x is not there");
-  after.Pass(absl::Seconds(6), {"again", "b"});
+  after.Pass(after.core().job().state_since + kLatecomers - kTick - after.now(), {"again", "b"});
+  after.Say("again");
+  EXPECT_FALSE(after.Told("again").has_refused());
+  after.Pass(kTick, {});
+  after.Say("again");
   EXPECT_EQ(after.Told("again").refused().exit_code(), 127);
 }
 

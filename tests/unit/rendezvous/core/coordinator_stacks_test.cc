@@ -134,13 +134,15 @@ TEST_F(StacksTest, AnAnswerToAnotherQuestionDoesNotCount) {
   answer.add_ranks();
   *c_.At("a").status.mutable_stacks() = answer;
   c_.Say("a");
-  EXPECT_THAT(Look().places(), IsEmpty());
+  EXPECT_NE(c_.Told("a").stacks(), 0u) << "its answer is still awaited";
 }
 
 TEST_F(StacksTest, WithoutARoundNobodyIsAsked) {
   c_.Fail("b", 7);
+  const uint64_t newest = c_.Told("a").id().seq();
   c_.WantStacks();
   EXPECT_EQ(c_.Told("a").stacks(), 0u);
+  EXPECT_EQ(c_.Told("a").id().seq(), newest) << "no further directive is sent";
   EXPECT_EQ(Look().why_not(), "no round runs");
 }
 
@@ -254,6 +256,16 @@ TEST_F(StacksTest, ARankWhoseNodeIsSilentIsAwaitedForALimitedTime) {
   EXPECT_FALSE(LookAt(3).has_found());
 }
 
+TEST_F(StacksTest, ARankThatItsNodeDoesNotShowHasEnded) {
+  c_.WantRank(3);
+  v1::NodeSnapshot answer;
+  answer.set_number(c_.Told("b").stacks());
+  *c_.At("b").status.mutable_stacks() = answer;
+  c_.Say("b");
+  EXPECT_TRUE(LookAt(3).complete());
+  EXPECT_TRUE(LookAt(3).found().ended());
+}
+
 TEST_F(StacksTest, ARankThatIsNotThereHasAReason) {
   c_.WantRank(4);
   EXPECT_EQ(LookAt(4).why_not(), "round 1 has the ranks 0 to 3");
@@ -268,6 +280,16 @@ TEST_F(StacksTest, OnlySoManyRanksAreAskedForAtOnce) {
   EXPECT_FALSE(questions.Want(c_.now(), 1, kMaxRanksAsked, host));
   questions.OnTick(c_.now() + kStacksKept);
   EXPECT_TRUE(questions.Want(c_.now(), 1, kMaxRanksAsked, host)) << "nobody wants the others any more";
+}
+
+TEST_F(StacksTest, ARankIsKeptWhileSomebodyWantsIt) {
+  RankQuestions questions(0);
+  EXPECT_TRUE(questions.Want(c_.now(), 1, 3, Host()));
+  EXPECT_FALSE(questions.Want(c_.now() + kTick, 1, 3, Host())) << "the same question serves";
+  questions.OnTick(c_.now() + kStacksKept);
+  EXPECT_NE(questions.Of(3), nullptr);
+  questions.OnTick(c_.now() + kTick + kStacksKept);
+  EXPECT_EQ(questions.Of(3), nullptr);
 }
 
 }  // namespace

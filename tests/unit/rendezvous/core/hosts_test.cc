@@ -86,6 +86,15 @@ TEST_F(HostsTest, AHolderIsARivalOnceItIsHeardWellAfterTheOtherAttached) {
   EXPECT_EQ(hosts_.Rivalries()[0].other, &other);
 }
 
+TEST_F(HostsTest, WithoutAPlaceOrAStreamAHostHasNoRival) {
+  Hear(1, Status("a", 0)).last_status_at = kStart + kRivalAfter;
+  EXPECT_EQ(hosts_.RivalOf(Hear(2, Status("b", -1))), nullptr);
+  Host& other = Hear(3, Status("c", 0));
+  ASSERT_NE(hosts_.RivalOf(other), nullptr);
+  hosts_.Detach(&other);
+  EXPECT_EQ(hosts_.RivalOf(other), nullptr);
+}
+
 TEST_F(HostsTest, ANewerStreamReplacesTheOlderOne) {
   Host& host = Hear(1, Status("a", 0));
   host.exchange.order_sent = 3;
@@ -130,6 +139,17 @@ TEST_F(HostsTest, AHostThatIsErasedMeanwhileIsNotNamedAsTheOneStartedAgain) {
   EXPECT_EQ(started.After(lost), nullptr);
 }
 
+// They become parts of texts for all nodes, which refuse a text that is too long.
+TEST_F(HostsTest, TextsAboutTheStateOfAHostAreCut) {
+  v1::AgentStatus status = Status("a", 0);
+  status.set_trouble(std::string(10'000, 'x'));
+  status.set_preparing(std::string(10'000, 'x'));
+  status.set_how_host_ended(std::string(10'000, 'x'));
+  const v1::AgentStatus& stored = Hear(1, status).status;
+  for (const std::string& text : {stored.trouble(), stored.preparing(), stored.how_host_ended()})
+    EXPECT_LE(text.size(), kMaxTroubleText + 3);
+}
+
 // ---- Exchange -----------------------------------------------------------------------------------------------
 
 TEST(ExchangeTest, AStatusIsCurrentOnceItHasAppliedTheFirstDirectiveOfTheEpoch) {
@@ -172,8 +192,10 @@ TEST(ExchangeTest, NothingOfAnEarlierEpochCountsInANewOne) {
   exchange.NoteSent(5, kStart, 2);
   exchange.run_seq = exchange.stop_seq = exchange.release_seq = 5;
   exchange.NoteApplied(5);
+  exchange.events_seq = 6;
   exchange.BeginEpoch();
   EXPECT_EQ(exchange.counts_from + exchange.run_seq + exchange.stop_seq + exchange.release_seq, 0u);
+  EXPECT_EQ(exchange.events_seq, 0u) << "the events are sent again";
   EXPECT_EQ(exchange.order_sent, -1);
   EXPECT_EQ(exchange.echoed_sent_at, absl::InfinitePast());
   exchange.NoteApplied(5);

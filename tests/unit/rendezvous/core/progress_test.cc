@@ -75,7 +75,11 @@ TEST_F(ProgressTest, IsThatOfTheMedianRankBesideTheSlowest) {
   EXPECT_EQ(progress.rate(), 20'000);
   EXPECT_FALSE(progress.by_touches());
   EXPECT_EQ(progress.quiet_ms(), 2'000);
-  EXPECT_EQ(Snapshot(c_.now(), c_.core().job()).nodes(0).step(), 118);
+  const v1::JobView view = Snapshot(c_.now(), c_.core().job());
+  EXPECT_EQ(view.nodes(0).step(), 118);
+  EXPECT_EQ(view.nodes(1).step(), 119) << "a rank without a step is not at step 0";
+  EXPECT_EQ(MomentOf(c_.now(), c_.core().job()).step, 119);
+  EXPECT_EQ(MomentOf(c_.now(), c_.core().job()).round, 1u);
 }
 
 TEST_F(ProgressTest, TheLastSignOfLifeAgesWithTheStatusThatNamedIt) {

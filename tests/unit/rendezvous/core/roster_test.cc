@@ -37,6 +37,8 @@ TEST(Roster, NamesCompareNaturally) {
   EXPECT_EQ(Order({Node("node10"), Node("node9"), Node("node1")}), (Names{"node1", "node9", "node10"}));
   EXPECT_TRUE(NaturalLess("a9", "a10"));
   EXPECT_TRUE(NaturalLess("a", "ab"));
+  EXPECT_TRUE(NaturalLess("n1", "n1\u00e9"));
+  EXPECT_FALSE(NaturalLess("n1\u00e9", "n1"));
   EXPECT_FALSE(NaturalLess("a10b", "a10b"));
   EXPECT_TRUE(NaturalLess("w1-9", "w1-10"));
 }

@@ -49,9 +49,12 @@ TEST(SnapshotTest, ARoundThatRunsIsWell) {
   StartPlaced(&c);
   const v1::JobView view = Look(c);
   EXPECT_EQ(view.state(), v1::JobView::STATE_RUNNING);
+  EXPECT_EQ(view.state_ms(), 20'000);
   EXPECT_THAT(view.odd(), IsEmpty());
   EXPECT_THAT(view.missing(), IsEmpty());
   EXPECT_EQ(view.round().node_count(), 2);
+  EXPECT_EQ(view.round().number(), 1u);
+  EXPECT_EQ(view.round().master(), "127.0.0.1:5001");
   EXPECT_EQ(view.left().restarts(), 3);
   ASSERT_EQ(view.nodes_size(), 2);
   EXPECT_EQ(view.nodes(1).hostname(), "b");
@@ -125,6 +128,20 @@ TEST(SnapshotTest, BudgetsAreThoseOfTheNextRoundOnceOneHasEnded) {
   ASSERT_EQ(c.state(), State::kGathering);
   EXPECT_EQ(Look(c).left().restarts(), 0);
   EXPECT_EQ(Look(c).left().restarts_so_far(), 2);
+}
+
+// As when the next round's cost is counted (RestartLedger::After).
+TEST(SnapshotTest, BudgetsAreFreeAtTheEndOfTheWindow) {
+  const BootTime now = FromBootNanos(1'000'000'000'000'000);
+  CoordinatorOptions options = Fixed(2, 3);
+  options.max_node_losses = 3;
+  options.restart_window = options.node_loss_window = absl::Minutes(10);
+  Job job(options, now, 1);
+  job.state = State::kGathering;
+  job.counts.losses =
+      job.counts.failure_times = {now - absl::Minutes(10), now - absl::Minutes(10) + absl::Nanoseconds(1)};
+  EXPECT_EQ(BudgetsLeft(now, job).node_losses(), 2);
+  EXPECT_EQ(BudgetsLeft(now, job).restarts(), 2);
 }
 
 TEST(SnapshotTest, LossesAreForgottenAfterTheirWindow) {
@@ -217,7 +234,7 @@ TEST(RoundHistoryTest, ATroubleCostsUntilTheNextRoundStarts) {
 TEST(RoundHistoryTest, ARecoveryHasPhases) {
   RoundHistory history;
   const BootTime trouble = FromBootNanos(1'000'000'000);
-  history.OnSignOfLife(trouble - absl::Seconds(1));  // of the first round, which ended no other one
+  EXPECT_FALSE(history.OnSignOfLife(trouble - absl::Seconds(1))) << "the first round follows no other one";
   history.OnEnd({.number = 1,
                  .end = EndCause::kNodeLoss,
                  .trouble = trouble,
@@ -225,8 +242,8 @@ TEST(RoundHistoryTest, ARecoveryHasPhases) {
                  .draining = absl::Seconds(1)});
   EXPECT_EQ(history.Restarts(EndCause::kNodeLoss), 0) << "it may be the last one";
   history.OnStart(trouble + absl::Seconds(12));
-  history.OnSignOfLife(trouble + absl::Seconds(15));
-  history.OnSignOfLife(trouble + absl::Seconds(16));
+  EXPECT_TRUE(history.OnSignOfLife(trouble + absl::Seconds(15)));
+  EXPECT_FALSE(history.OnSignOfLife(trouble + absl::Seconds(16))) << "only the first sign counts";
   const EndedRound& ended = history.newest().back();
   EXPECT_EQ(ended.lost, absl::Seconds(12));
   EXPECT_EQ(ended.gathering, absl::Seconds(7));
@@ -295,6 +312,48 @@ TEST(RoundHistoryTest, OnlyTheNewestAreKept) {
   EXPECT_EQ(history.newest().front().number, 6u);
   EXPECT_EQ(history.earlier(), 5);
   EXPECT_EQ(history.LostBy(began + absl::Hours(1)), absl::Seconds(kMaxRoundsKept + 5));
+}
+
+TEST(RoundHistoryTest, ASignOfLifeAfterTheEndOfItsRoundDoesNotCount) {
+  RoundHistory history;
+  const BootTime began = FromBootNanos(1'000'000'000);
+  history.OnEnd({.number = 1, .trouble = began});
+  history.OnStart(began + absl::Seconds(1));
+  history.OnEnd({.number = 2, .trouble = began + absl::Seconds(2)});
+  EXPECT_FALSE(history.OnSignOfLife(began + absl::Seconds(3)));
+  EXPECT_EQ(history.newest().back().starting, std::nullopt);
+}
+
+TEST(SnapshotTest, AnEndedRoundShowsThePhasesOfItsRecovery) {
+  const BootTime now = FromBootNanos(1'000'000'000'000);
+  Job job(Fixed(2), now, 1);
+  job.history.OnEnd({.number = 3,
+                     .trouble = now - absl::Seconds(20),
+                     .detecting = absl::Seconds(4),
+                     .draining = absl::Seconds(1)});
+  job.history.OnStart(now - absl::Seconds(8));
+  job.history.OnSignOfLife(now - absl::Seconds(5));
+  const v1::EndedRound ended = Snapshot(now, job).ended(0);
+  EXPECT_EQ(ended.age_ms(), 20'000);
+  EXPECT_EQ(ended.detecting_ms(), 4'000);
+  EXPECT_EQ(ended.draining_ms(), 1'000);
+  EXPECT_EQ(ended.gathering_ms(), 7'000);
+  EXPECT_EQ(ended.starting_ms(), 3'000);
+}
+
+TEST(SnapshotTest, AnExcludedNodeIsSetAsideForTheRestOfItsTime) {
+  const BootTime now = FromBootNanos(1'000'000'000'000);
+  Job job(Fixed(2), now, 1);
+  Host& host = job.hosts.Get("b");
+  host.status.set_host_id("b");
+  host.status.set_hostname("b");
+  host.stream = 1;
+  host.last_status_at = now;
+  job.counts.excluded["b"] = now + absl::Seconds(90);
+  const v1::JobView view = Snapshot(now, job);
+  EXPECT_EQ(view.nodes(0).part(), v1::NodeView::PART_SET_ASIDE);
+  EXPECT_EQ(view.nodes(0).set_aside_ms(), 90'000);
+  EXPECT_THAT(view.odd(), ElementsAre("b: left out of rounds for 1m30s more"));
 }
 
 TEST(SnapshotTest, NodesAboveTheMostAreSpares) {

@@ -1,6 +1,7 @@
 // The host core and its agents: which one it obeys, and when it starts another.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <csignal>
 
 #include "base/exit_codes.h"
@@ -488,6 +489,16 @@ TEST_F(HostCoreTest, TheLeasesEndIsLoggedWithItsReason) {
       Took<Note>().at(0).text,
       "the coordinator did not answer for 6.7s; stopping workers, which have 2.3s to exit, because other nodes "
       "may replace them once the lease ends (--lease 10s)");
+}
+
+TEST_F(HostCoreTest, TheLeasesEndIsLoggedOnceThoughWorkersOutliveTheirGrace) {
+  Run(1);
+  Pass(kLease, true, false);
+  EXPECT_EQ(Took<Sweep>().size(), 1u);
+  const std::vector<Note> notes = Took<Note>();
+  EXPECT_EQ(std::count_if(notes.begin(), notes.end(),
+                          [](const Note& note) { return note.subject.event == events::kLeaseEnded; }),
+            1);
 }
 
 TEST_F(HostCoreTest, OnThePrimaryTheLeaseEndsForWantOfOtherNodes) {

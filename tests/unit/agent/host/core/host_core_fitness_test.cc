@@ -541,7 +541,7 @@ TEST_F(PreparingTest, AnExitingNodeMakesNoFurtherAttempt) {
 
 class PreloadingTest : public PreparingTest {
  protected:
-  void BeginWith(const std::vector<std::string>& modules, bool preflight) {
+  void BeginWith(const std::vector<std::string>& modules, bool preflight, bool learns = false) {
     HostOptions options;
     options.host_id = "h";
     options.config.set_slots(1);
@@ -549,6 +549,7 @@ class PreloadingTest : public PreparingTest {
     options.config.set_coordinator_timeout_ms(300'000);
     if (preflight) options.preflight_timeout = kPreflightTimeout;
     options.preload.modules = modules;
+    options.preload.learns = learns;
     core_.emplace(options);
     core_->Begin(now_, &effects_);
     Give(Directive());
@@ -582,6 +583,25 @@ TEST_F(PreloadingTest, ANodeOffersNoPortUntilItsModulesAreImported) {
   StartRound(2);
   ASSERT_EQ(Spawned().size(), 1u);
   EXPECT_TRUE(Spawned()[0].forks);
+  EXPECT_FALSE(Spawned()[0].learns) << "its modules are given";
+}
+
+TEST_F(PreloadingTest, WhatARoundImportsIsKeptForLaterJobsIfItSucceeds) {
+  for (const int code : {0, 1}) {
+    effects_.clear();
+    seq_ = 0;
+    BeginWith({}, false, true);
+    core_->OnOffer(now_, 1234, &effects_);
+    core_->OnPreload(now_, {.kind = PreloadNews::kReady}, &effects_);
+    StartRound(1);
+    EXPECT_TRUE(Spawned().at(0).learns);
+    core_->OnPreload(now_, {.kind = PreloadNews::kForked}, &effects_);
+    core_->OnExit(now_, 0, Code(code), &effects_);
+    Swept();
+    EXPECT_EQ(Count<ReadLearned>(), 1);
+    core_->OnPreload(now_, {.kind = PreloadNews::kLearned, .names = {"torch"}}, &effects_);
+    EXPECT_EQ(Count<KeepLearned>(), code == 0 ? 1 : 0) << "a round that failed may lack some";
+  }
 }
 
 TEST_F(PreloadingTest, RankZeroHasAHeadStartBeforeOthers) { EXPECT_EQ(HeadStartIn(2), kRankZeroHeadStart); }

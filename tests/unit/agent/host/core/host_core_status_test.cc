@@ -62,6 +62,51 @@ TEST_F(HostCoreTest, AStatusListsTheLiveWorkers) {
   EXPECT_EQ(LastStatus().workers_size(), 1);
 }
 
+// A host that looks for signs of life, in a job without a lease.
+class WatchedHostTest : public HostCoreTest {
+ protected:
+  static HostOptions Watched() {
+    HostOptions options = Options(true);
+    options.config.set_hang_timeout_ms(300'000);
+    return options;
+  }
+  WatchedHostTest() : HostCoreTest(Watched()) { Run(1); }
+};
+
+TEST_F(WatchedHostTest, TheStepsOfItsWorkersAreReported) {
+  core_.OnSteps(now_, {{1, StepSource::kOut, 40}}, &effects_);
+  Pass(kBeat);
+  EXPECT_THAT(LastStatus().steps(), ::testing::ElementsAre(0, 40));
+}
+
+TEST_F(HostCoreTest, WithoutAHangTimeoutNoStepsAreReported) {
+  Run(1);
+  core_.OnSteps(now_, {{1, StepSource::kOut, 40}}, &effects_);
+  Pass(kBeat);
+  EXPECT_THAT(LastStatus().steps(), ::testing::IsEmpty());
+}
+
+TEST_F(WatchedHostTest, WhileItIsStoppedNoSilenceIsCounted) {
+  Pass(absl::Seconds(1));
+  EXPECT_GT(LastStatus().quiet_ms(), 0);
+  core_.OnSuspend(now_, true, &effects_);
+  Pass(absl::Seconds(10));
+  EXPECT_EQ(LastStatus().quiet_ms(), 0);
+}
+
+TEST_F(WatchedHostTest, ASnapshotEndsWithItsRound) {
+  v1::HostDirective directive = Directive();
+  directive.set_snapshot(7);
+  Give(directive);
+  ASSERT_EQ(Took<TakeSnapshot>().size(), 1u);
+  core_.OnSnapshot(now_, std::vector<RankSnapshot>(2), &effects_);
+  EXPECT_EQ(LastStatus().snapshot().number(), 7u);
+  Exit(0, 0);
+  Exit(1, 0);
+  Swept();
+  EXPECT_FALSE(LastStatus().has_snapshot());
+}
+
 TEST_F(HostCoreTest, AStartIsReportedAtOnce) {
   Forget();
   Start(1);

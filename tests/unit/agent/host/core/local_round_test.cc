@@ -155,6 +155,15 @@ TEST_F(LocalRoundTest, WhatSurvivesSigkillMakesItStuck) {
   EXPECT_FALSE(Stop()) << "SIGKILL is pending already";
 }
 
+TEST_F(LocalRoundTest, AStuckRoundStaysStuck) {
+  Exit(0);
+  Exit(1);
+  EXPECT_FALSE(round_.OnSwept("pid 9"));
+  EXPECT_TRUE(Tick(kStuckAfterKill + kNano));
+  Exit(1);  // reported before
+  EXPECT_TRUE(round_.stuck());
+}
+
 TEST_F(LocalRoundTest, ItIsOverOnceNothingIsLeft) {
   Exit(0);
   Exit(1);
@@ -253,6 +262,18 @@ TEST_F(LocalRoundTest, SparedProcessesAreAwaited) {
   round_.OnRestEnded(1);
   round_.SweepIfAllEnded(now_, &effects_);
   EXPECT_EQ(Count<Sweep>(), 1u);
+}
+
+TEST_F(LocalRoundTest, KilledProcessesHaveNoTimeToFinish) {
+  EXPECT_TRUE(Stop(kSayFinishing / 2));
+  Ending ending = BySignal(SIGTERM);
+  ending.rest_lives = true;
+  Exit(1, ending);
+  EXPECT_FALSE(Tick(kSayFinishing / 2));
+  EXPECT_EQ(Count<Sweep>(), 1u);
+  const size_t notes = Count<Note>();
+  EXPECT_FALSE(Tick(kSayFinishing));
+  EXPECT_EQ(Count<Note>(), notes);
 }
 
 TEST_F(LocalRoundTest, ProgressCountsOnceForEachRound) {

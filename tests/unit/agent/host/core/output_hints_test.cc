@@ -63,6 +63,12 @@ TEST(UnknownOptionHintTest, NamesTheOptionThatEachWorkerGets) {
   EXPECT_EQ(UnknownOptionHint(Exited(1), kRejected, "local_rank"), "");
 }
 
+TEST(LocalRankHintTest, IsForOutputAboutArguments) {
+  for (const char* lines : {"", "error: unrecognized arguments: --x", "no --local-rank", "no local_rank"})
+    EXPECT_TRUE(MayMeanLocalRank(lines)) << lines;
+  EXPECT_FALSE(MayMeanLocalRank("error: the following arguments are required: --data"));
+}
+
 TEST(MissingModuleHintTest, IsForPythonsOwnExceptionAlone) {
   constexpr char kMissing[] = "ModuleNotFoundError: No module named 'torch'";
   EXPECT_THAT(MissingModuleHint(Exited(1), kMissing, "/p"), StartsWith("the workers' Python is /p;"));

@@ -260,6 +260,15 @@ TEST_F(RoundFailuresTest, AnExceptionThatWasHandledIsNoCause) {
   EXPECT_EQ(CauseRank(), 0);
 }
 
+TEST_F(RoundFailuresTest, AnEndAtTheMomentOfTheStopIsByItsSignal) {
+  EXPECT_FALSE(End(0, absl::Seconds(10), Echo(Code(1))));
+  failures_.TakeEchoes(&effects_);
+  stopping_since_ = kStart + absl::Seconds(12);
+  EXPECT_FALSE(End(3, absl::Seconds(12), Raised(Killed(SIGTERM), absl::Seconds(9))));
+  EXPECT_EQ(CauseRank(), 3);
+  EXPECT_EQ(failures_.cause()->exit_code(), 1);
+}
+
 // Another process holds its standard error, so what it wrote is awaited.
 TEST_F(RoundFailuresTest, AFailureReportedLateKeepsItsPlace) {
   EXPECT_TRUE(End(1, absl::Milliseconds(10'060), Killed(SIGSEGV)));

@@ -131,6 +131,20 @@ TEST_F(AgentStatusTest, ALeaseThatEndsInASuspensionIsNamed) {
   EXPECT_TRUE(core_.finished()) << "a coordinator that starts later need not learn of it";
 }
 
+TEST_F(AgentStatusTest, TheProgressFilesAgeIsReportedOnceItWasTouched) {
+  RunARound();
+  *host_.mutable_started() = host_.memory().last().id();
+  host_.set_quiet_ms(1'000);
+  Host();
+  Connected();
+  EXPECT_TRUE(LastStatus().has_quiet_ms());
+  EXPECT_FALSE(LastStatus().has_progress_file_ms());
+  host_.set_progress_boot_ns(ToBootNanos(now_ - absl::Seconds(3)));
+  Host();
+  Connected();
+  EXPECT_EQ(LastStatus().progress_file_ms(), 3'000);
+}
+
 TEST_F(AgentStatusTest, AShorterSuspensionEndsNoHost) {
   RunARound();
   now_ += kLease / 2;

@@ -59,6 +59,16 @@ TEST(ReconnectDelaysTest, FurtherAttemptsOfAVeryLargeJobTakeTurnsWithinAThirdOfT
   EXPECT_EQ(delays.Next(NodeOf(last)), absl::Seconds(3)) << "a whole period later";
 }
 
+// The turns of 250 nodes take as long as the longest delay.
+TEST(ReconnectDelaysTest, ASmallJobsNodesAwaitNoTurn) {
+  for (const int nodes : {250, 251}) {
+    const v1::Round last = RoundOf(nodes, nodes - 1);
+    ReconnectDelays delays(1);
+    delays.NoteAttempt();
+    EXPECT_EQ(delays.Next(NodeOf(last)) <= kMinReconnectDelay, nodes == 250) << nodes;
+  }
+}
+
 TEST(ReconnectDelaysTest, ARefusalByAnotherJobIsFollowedByQuickAttemptsWhileTheLeaseLasts) {
   const v1::Round alone = RoundOf(1, 0);
   const NodeTurn node = NodeOf(alone);
@@ -108,6 +118,20 @@ TEST(CoordinatorLinkTest, AReturnIsTakenOnceForEachConnectionAfterTheFirst) {
   link.Up(kStart);
   EXPECT_TRUE(link.TakeReturn());
   EXPECT_FALSE(link.TakeReturn());
+}
+
+TEST(CoordinatorLinkTest, RefusalsGoOnUnlessTheyAreFarApart) {
+  CoordinatorLink link;
+  link.Begin(kStart, false);
+  EXPECT_TRUE(link.NoteRefused(kStart)) << "the first one";
+  const BootTime last = kStart + kRefusalGap;
+  EXPECT_FALSE(link.NoteRefused(last));
+  EXPECT_EQ(link.refused_since(), kStart);
+  const BootTime later = last + kRefusalGap + absl::Nanoseconds(1);
+  EXPECT_TRUE(link.NoteRefused(later));
+  EXPECT_EQ(link.refused_since(), later);
+  link.Up(later);
+  EXPECT_TRUE(link.NoteRefused(later)) << "it was accepted in between";
 }
 
 TEST(SentStatusesTest, OnlyThisAgentsStatusesCount) {
