@@ -76,7 +76,7 @@ class SilentJob {
 
   void BeginRound() {
     for (host::IdleClock& clock : clocks_) clock.BeginRound(now_, 1);
-    hang_.BeginRound(now_);
+    hang_.BeginRound();
   }
 
   absl::Duration NextPhase() {
