@@ -157,7 +157,7 @@ void LineGroups::Join(BootTime now, const LineOrigin& origin, std::string_view l
   const uint64_t number = first_ + waiting_.size();
   numbers.push_back(number);
   rank->next = number + 1;
-  bytes_ += line.size();
+  bytes_ += line.size() + kBytesOfAGroup;
   waiting_.push_back({std::move(key), origin, std::string(line), {origin.rank}, now + kGroupFor});
 }
 
@@ -165,14 +165,14 @@ void LineGroups::ShowFirst(std::vector<ShownLine>* shown) {
   Group group = std::move(waiting_.front());
   waiting_.pop_front();
   ++first_;
-  bytes_ -= group.line.size();
+  bytes_ -= group.line.size() + kBytesOfAGroup;
   const auto numbers = by_key_.find(group.key);
   numbers->second.pop_front();
   if (numbers->second.empty()) by_key_.erase(numbers);
   if (group.ranks.size() > 1)
     group.line.replace(0, group.first.prefix_bytes,
                        absl::StrCat("[", ShowRanges(RangesOf(std::move(group.ranks))), "] "));
-  shown->push_back({group.first.source, std::move(group.line)});
+  shown->push_back({kWaitingSource, std::move(group.line)});
 }
 
 void LineGroups::ShowBefore(uint64_t number, std::vector<ShownLine>* shown) {

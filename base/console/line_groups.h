@@ -22,7 +22,9 @@ namespace muster {
 
 inline constexpr absl::Duration kGroupFor = absl::Seconds(1);
 inline constexpr absl::Duration kTracebackFor = absl::Seconds(1);  // what follows its first line within this time
-inline constexpr size_t kMaxWaitingBytes = 256 * 1024;  // of all lines; beyond it the oldest do not wait
+inline constexpr size_t kMaxWaitingBytes = 1024 * 1024;            // beyond it the oldest lines do not wait
+inline constexpr size_t kBytesOfAGroup = 512;                      // about what each needs beside its text
+inline constexpr int kWaitingSource = -3;                          // of a line that has waited: it has no row
 inline constexpr int kNoRank = -1;
 
 // Who wrote a line.
@@ -33,7 +35,7 @@ struct LineOrigin {
 };
 
 struct ShownLine {
-  int source;        // the first one of a group
+  int source;        // kWaitingSource: it has waited
   std::string text;  // with its ending
 };
 

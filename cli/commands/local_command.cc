@@ -164,10 +164,14 @@ class LocalJob {
         respawns_nodes_(respawns),
         respawns_(static_cast<int>(plans.size()), respawns) {}
 
-  // Before Run. slots: workers of a node.
-  void GroupLines(cli::GroupLines choice, int slots) {
-    if (choice == cli::GroupLines::kOff) return;
-    console_.GroupLines(slots * static_cast<int>(plans_.size()), choice == cli::GroupLines::kOn);
+  // Before Run. first: the plan of a node.
+  void GroupLines(const RunPlan& first) {
+    const auto choice = ValueOr(first.settings.output.group_lines, cli::GroupLines::kAuto);
+    const Given<DebugChoice>& debug = first.settings.workers.debug;
+    if (choice == cli::GroupLines::kOff || (debug && !debug->value.port)) return;  // pdb's lines do not wait
+    const int of_a_node =
+        host::RanksWithPrefix(first.launch.output, first.host.config.slots(), host::Streams::kOut);
+    console_.GroupLines(of_a_node * first.host.config.max_nodes(), choice == cli::GroupLines::kOn);
   }
 
   int Run() {
@@ -497,7 +501,7 @@ int LocalCommand(const Invocation& invocation) {
   const int needed = kOwnDescriptors + kDescriptorsOfANode * static_cast<int>(plans.size());
   if (const absl::Status enough = CheckDescriptors(needed); !enough.ok()) return Complain(enough);
   LocalJob job(invocation.called_as, plans, !command_line->given.contains(kNoRespawn));
-  job.GroupLines(ValueOr(first->settings.output.group_lines, GroupLines::kAuto), first->host.config.slots());
+  job.GroupLines(*first);
   startup_signals.Stop();
   return job.Run();
 }

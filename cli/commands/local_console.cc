@@ -66,6 +66,7 @@ void LocalConsole::Copy() {
       if (polled[i].revents != 0 && !CopySome(&streams_[i])) --open;
     }
   }
+  ShowGroups(absl::InfiniteFuture());
   for (Screen& screen : screens_) screen.next_draw = absl::InfinitePast();
   (void)ShowWhatIsDue();
   finished_ = true;
@@ -147,11 +148,10 @@ bool LocalConsole::CopySome(Stream* stream) {
     auto row = stream->rows.find(rank);
     if (row == stream->rows.end()) row = stream->rows.emplace(rank, next_row_++).first;
     LineOrigin origin = {row->second, kNoRank, prefix_bytes};
-    (void)absl::SimpleAtoi(AsAbsl(rank), &origin.rank);  // else the node's own line
-    if (rank.empty()) {
+    if (!absl::SimpleAtoi(AsAbsl(rank), &origin.rank)) {  // the node's own line
+      origin.rank = kNoRank;
       Show(&screen, std::exchange(shown, {}));
       ShowGroups(absl::InfiniteFuture());
-      origin.rank = kNoRank;
     }
     if (screen.groups) {
       screen.groups->Take(now, origin, piece, &shown);

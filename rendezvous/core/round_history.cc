@@ -15,17 +15,20 @@ EndCause EndCauseOf(int kind) {
   return kind == v1::EndedRound::KIND_NODE_LOSS ? EndCause::kNodeLoss : EndCause::kMembership;
 }
 
+// A member may tell anything.
+absl::Duration Time(int64_t ms) { return absl::Milliseconds(std::max<int64_t>(0, ms)); }
+
 EndedRound EndedRoundFrom(const v1::Recovery& told, BootTime next_began) {
   EndedRound round;
   round.number = told.ended_round();
   round.end = EndCauseOf(told.ended_kind());
   round.cause = CutUtf8(OneLine(told.cause()), kMaxEndCauseBytes);
-  round.detecting = absl::Milliseconds(told.detecting_ms());
-  round.draining = absl::Milliseconds(told.draining_ms());
-  round.gathering = absl::Milliseconds(told.gathering_ms());
+  round.detecting = Time(told.detecting_ms());
+  round.draining = Time(told.draining_ms());
+  round.gathering = Time(told.gathering_ms());
   round.lost = round.detecting + round.draining + round.gathering;
   round.trouble = next_began - round.lost;
-  if (told.has_ran_ms()) round.ran = absl::Milliseconds(told.ran_ms());
+  if (told.has_ran_ms()) round.ran = Time(told.ran_ms());
   return round;
 }
 
@@ -68,6 +71,7 @@ void RoundHistory::OnEnd(const EndedRound& round) {
   else
     (void)OnStart(round.trouble);
   newest_.push_back(round);
+  first_here_ = std::min(first_here_, round.number);
   is_open_ = true;
   shows_nothing_since_.reset();
   if (newest_.size() <= kMaxRoundsKept) return;
@@ -81,18 +85,13 @@ bool RoundHistory::OnStart(BootTime now) {
   EndedRound& ended = newest_.back();
   ended.lost = now - ended.trouble;
   ended.gathering = std::max(absl::ZeroDuration(), ended.lost - ended.detecting - ended.draining);
+  lost_ += ended.lost;
   shows_nothing_since_ = now;
-  Count(ended);
+  ++restarts_[static_cast<size_t>(ended.end)];
+  recoveries_.Add(RecoveryPhase::kDetect, ended.detecting);
+  recoveries_.Add(RecoveryPhase::kDrain, ended.draining);
+  recoveries_.Add(RecoveryPhase::kGather, ended.gathering);
   return true;
-}
-
-// It has ended, and another one has started.
-void RoundHistory::Count(const EndedRound& round) {
-  lost_ += round.lost;
-  ++restarts_[static_cast<size_t>(round.end)];
-  recoveries_.Add(RecoveryPhase::kDetect, round.detecting);
-  recoveries_.Add(RecoveryPhase::kDrain, round.draining);
-  recoveries_.Add(RecoveryPhase::kGather, round.gathering);
 }
 
 EndedRound* RoundHistory::Find(uint64_t number) {
@@ -104,7 +103,7 @@ EndedRound* RoundHistory::Find(uint64_t number) {
 void RoundHistory::Adopt(BootTime now, const google::protobuf::RepeatedPtrField<v1::Event>& held) {
   for (const v1::Event& event : held) {
     const v1::Recovery& told = event.recovery();
-    if (told.ended_round() == 0) continue;
+    if (told.ended_round() == 0 || told.ended_round() >= first_here_) continue;
     EndedRound* known = Find(told.ended_round());
     if (known == nullptr && event.name() == events::kRecovered && newest_.size() < kMaxRoundsKept) {
       const BootTime next_began = now - absl::Milliseconds(std::max<int64_t>(0, event.age_ms()));
@@ -112,11 +111,9 @@ void RoundHistory::Adopt(BootTime now, const google::protobuf::RepeatedPtrField<
       const auto after = std::find_if(newest_.begin(), newest_.end(),
                                       [&round](const EndedRound& other) { return other.number > round.number; });
       known = &*newest_.insert(after, round);
-      Count(round);
+      lost_ += round.lost;
     }
-    if (known == nullptr || known->starting || !told.has_starting_ms()) continue;
-    known->starting = absl::Milliseconds(told.starting_ms());
-    recoveries_.Add(RecoveryPhase::kStart, *known->starting);
+    if (known != nullptr && !known->starting && told.has_starting_ms()) known->starting = Time(told.starting_ms());
   }
 }
 

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <optional>
 #include <string>
 
@@ -44,7 +45,8 @@ class RoundHistory {
   // The next round starts, or the same one goes on. True: it ends a recovery.
   bool OnStart(BootTime now);
   bool OnSignOfLife(BootTime at);  // of a worker of the round that runs. True: it is the first after a recovery
-  // A node has held these since an earlier coordinator: what they tell of rounds that are not known here.
+  // A node has held these since an earlier coordinator: what they tell of rounds before the first one that has
+  // ended here. Counts no restart and no recovery, which are those of this coordinator (docs/metrics.md).
   void Adopt(BootTime now, const google::protobuf::RepeatedPtrField<v1::Event>& held);
 
   const std::deque<EndedRound>& newest() const { return newest_; }
@@ -56,11 +58,11 @@ class RoundHistory {
 
  private:
   EndedRound* Find(uint64_t number);
-  void Count(const EndedRound& round);
 
-  std::deque<EndedRound> newest_;                // by number
-  bool is_open_ = false;                         // no round has started since the newest one ended
-  std::optional<BootTime> shows_nothing_since_;  // the round that runs, after one that ended
+  std::deque<EndedRound> newest_;  // those of earlier coordinators, by number; then those that have ended here
+  uint64_t first_here_ = std::numeric_limits<uint64_t>::max();  // number of the first one of these
+  bool is_open_ = false;                                        // no round has started since the newest one ended
+  std::optional<BootTime> shows_nothing_since_;                 // the round that runs, after one that ended
   int earlier_ = 0;
   std::array<int64_t, kEndCauses> restarts_ = {};
   RecoveryTimes recoveries_;

@@ -1,6 +1,7 @@
 """The promises of a node's host hold for the nodes of `muster local` too."""
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -69,6 +70,14 @@ class Local(ClusterTest):
     def end(self, node):
         (self.folder / "end").touch()
         self.assertEqual(0, node.exit_code(), node.err())
+
+    def test_the_last_lines_are_shown_though_they_wait_for_other_ranks(self):
+        node = self.start("--group-lines", "on", program=["bash", "-c", "echo one of $RANK; echo two"],
+                          environment={"MUSTER_LOG_LEVEL": "error"})
+        self.assertEqual(0, node.exit_code(), node.err())
+        for rank in "01":
+            self.assertIn(f"one of {rank}\n", node.out())
+        self.assertEqual(2, len(re.findall(r"two", node.out())) + len(re.findall(r"\[0-1\] two", node.out())))
 
     def test_trainings_behind_a_wrapper_save(self):
         node = self.running(program=["bash", "-c", '"$@"; exit $?', "bash", *PYTHON, WORKER, str(self.folder)])

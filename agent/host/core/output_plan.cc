@@ -17,6 +17,15 @@ bool IsMerged(const OutputPlan& plan, int local_rank, Sink out, Sink err) {
   return plan.merged && raw && out == Sink::kPipe && err == Sink::kPipe;
 }
 
+int RanksWithPrefix(const OutputPlan& plan, int slots, Streams stream) {
+  int count = 0;
+  for (int local_rank = 0; local_rank < slots; ++local_rank) {
+    const Sink sink = SinkOf(plan, local_rank, stream, /*files=*/true);
+    if (sink == Sink::kShownFile || (sink == Sink::kPipe && HasPrefix(plan, local_rank, stream))) ++count;
+  }
+  return count;
+}
+
 bool HasPrefix(const OutputPlan& plan, int local_rank, Streams stream) {
   const auto index = static_cast<size_t>(local_rank);
   return plan.prefix_all || (index < plan.tees.size() && Has(plan.tees[index], stream));

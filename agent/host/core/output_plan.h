@@ -63,6 +63,9 @@ Sink SinkOf(const OutputPlan& plan, int local_rank, Streams stream, bool files);
 // Whether the lines of a stream that goes to the console through muster get the prefix.
 bool HasPrefix(const OutputPlan& plan, int local_rank, Streams stream);
 
+// How many of the node's workers have lines on the console behind a prefix.
+int RanksWithPrefix(const OutputPlan& plan, int slots, Streams stream);
+
 // Whether standard output and error of a worker share one pipe. out, err: their sinks.
 bool IsMerged(const OutputPlan& plan, int local_rank, Sink out, Sink err);
 

@@ -43,8 +43,11 @@ WorkerOutput::WorkerOutput(OutputPlan plan, int slots, std::string role_name, Wr
       null_(open("/dev/null", O_WRONLY | O_CLOEXEC)) {
   if (Has(plan_.redraws_pass, Streams::kOut)) writer_->LetRedrawsPass(STDOUT_FILENO);
   if (Has(plan_.redraws_pass, Streams::kErr)) writer_->LetRedrawsPass(STDERR_FILENO);
-  if (Has(plan_.grouped, Streams::kOut)) writer_->GroupLines(STDOUT_FILENO, slots_);
-  if (Has(plan_.grouped, Streams::kErr)) writer_->GroupLines(STDERR_FILENO, slots_);
+  for (size_t i = 0; i < std::size(kStreams); ++i) {
+    const int ranks = RanksWithPrefix(plan_, slots_, kStreams[i]);
+    if (ranks > 1 && Has(plan_.grouped, kStreams[i]))
+      writer_->GroupLines(i == 0 ? STDOUT_FILENO : STDERR_FILENO, ranks);
+  }
   const bool wants_folder = plan_.writes_files() || !plan_.log_dir.empty();
   if (!wants_folder || forbids_files()) return;
   files_ = std::make_shared<LogFiles>(plan_.log_dir, plan_.folder_name);

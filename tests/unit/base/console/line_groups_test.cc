@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/console/live_rows.h"
 
 namespace muster {
 namespace {
@@ -143,6 +144,19 @@ TEST_F(LineGroupsTest, ProgressBarsAndPartsOfLinesPass) {
   std::vector<ShownLine> shown;
   groups_.Take(now_, {1, 1, 3}, "1: a line\r\n", &shown);
   EXPECT_TRUE(shown.empty()) << "a line, whose ending is that of Windows";
+}
+
+TEST_F(LineGroupsTest, ALineThatHasWaitedErasesNoProgressBar) {
+  Write(0, "begins\n");
+  LiveRows rows;
+  std::string text;
+  rows.Take(0, "0: 0%\r", &text);
+  std::vector<ShownLine> shown;
+  groups_.OnTime(absl::InfiniteFuture(), &shown);
+  ASSERT_EQ(shown.size(), 1u);
+  rows.Take(shown[0].source, shown[0].text, &text);
+  rows.Draw(80, 24, &text);
+  EXPECT_TRUE(text.ends_with("0: 0%\r")) << text;
 }
 
 TEST_F(LineGroupsTest, WhatWaitsIsBounded) {

@@ -160,7 +160,6 @@ TEST(CoordinatorEvents, TheNextCoordinatorKnowsTheRoundsBeforeIt) {
   c.Join("b", 1);
   ASSERT_EQ(c.core().job().history.newest().size(), 1u);
   EXPECT_EQ(c.core().job().history.newest().front().cause, before.core().job().history.newest().front().cause);
-  EXPECT_EQ(c.core().job().history.Restarts(EndCause::kWorkerFailure), 1);
 }
 
 TEST(CoordinatorEvents, EachCoordinatorAfterAnotherSaysSoOnce) {

@@ -294,11 +294,32 @@ TEST(RoundHistoryTest, ALaterCoordinatorTakesOverWhatItsPredecessorTold) {
   EXPECT_EQ(ended.ran, absl::Minutes(3));
   EXPECT_EQ(ended.gathering, absl::Seconds(7));
   EXPECT_EQ(ended.starting, absl::Seconds(3));
-  EXPECT_EQ(history.Restarts(EndCause::kNodeLoss), 1);
+  EXPECT_EQ(history.Restarts(EndCause::kNodeLoss), 0) << "a counter begins with its coordinator";
   EXPECT_EQ(history.LostBy(now), absl::Seconds(12));
   history.OnStart(now + absl::Seconds(1));
   EXPECT_EQ(history.newest().back().number, 2u) << "its own is the open one";
   EXPECT_EQ(history.LostBy(now + absl::Hours(1)), absl::Seconds(13));
+}
+
+TEST(RoundHistoryTest, AMemberCannotTellOfThisCoordinatorsRoundsNorTurnTimeBack) {
+  google::protobuf::RepeatedPtrField<v1::Event> held;
+  for (const uint64_t number : {4, 5, 6}) {
+    v1::Event* const event = held.Add();
+    event->set_name(events::kRecovered);
+    event->set_age_ms(-1'000);
+    event->mutable_recovery()->set_ended_round(number);
+    event->mutable_recovery()->set_draining_ms(-50'000);
+  }
+  RoundHistory history;
+  const BootTime now = FromBootNanos(1'000'000'000);
+  history.OnEnd({.number = 5, .trouble = now});
+  history.Adopt(now, held);
+  ASSERT_EQ(history.newest().size(), 2u);
+  EXPECT_EQ(history.newest().front().trouble, now);
+  history.OnStart(now + absl::Seconds(2));
+  EXPECT_EQ(history.newest().back().number, 5u);
+  EXPECT_EQ(history.newest().back().lost, absl::Seconds(2));
+  EXPECT_EQ(history.LostBy(now + absl::Hours(1)), absl::Seconds(2));
 }
 
 TEST(RoundHistoryTest, OnlyTheNewestAreKept) {
