@@ -67,7 +67,7 @@ class Events(ClusterTest):
         self.assertRegex(text.stdout, r"(?m)^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}    round_started     ")
 
     def test_following_ends_with_the_job(self):
-        job = self.start()
+        job = self.start(*PATIENT)
         self.when("round_started")
         with subprocess.Popen(self.command("--follow", "--json"), stdout=subprocess.PIPE, text=True,
                               env=cluster.plain_environment()) as follows:
