@@ -131,7 +131,7 @@ void LineGroups::TakeLine(BootTime now, const LineOrigin& origin, std::string_vi
     shown->push_back({origin.source, std::string(line)});
     return;
   }
-  Join(now, origin, line, &rank);
+  Join(now, origin.rank, line, text, &rank);
   while (!waiting_.empty() && (waiting_.front().ranks.size() >= all_ranks_ || bytes_ > kMaxWaitingBytes))
     ShowFirst(shown);
 }
@@ -145,12 +145,12 @@ bool LineGroups::IsShownAtOnce(BootTime now, const LineOrigin& origin, std::stri
 }
 
 // Joins the first group of this line that does not stand before an earlier line of the same rank.
-void LineGroups::Join(BootTime now, const LineOrigin& origin, std::string_view line, Rank* rank) {
-  std::string key = KeyOf(origin.rank, line.substr(std::min(origin.prefix_bytes, line.size())));
+void LineGroups::Join(BootTime now, int writer, std::string_view line, std::string_view text, Rank* rank) {
+  std::string key = KeyOf(writer, text);
   std::deque<uint64_t>& numbers = by_key_[key];
   const auto found = std::lower_bound(numbers.begin(), numbers.end(), rank->next);
   if (found != numbers.end()) {
-    waiting_[*found - first_].ranks.push_back(origin.rank);
+    waiting_[*found - first_].ranks.push_back(writer);
     rank->next = *found + 1;
     return;
   }
@@ -158,7 +158,7 @@ void LineGroups::Join(BootTime now, const LineOrigin& origin, std::string_view l
   numbers.push_back(number);
   rank->next = number + 1;
   bytes_ += line.size() + kBytesOfAGroup;
-  waiting_.push_back({std::move(key), origin, std::string(line), {origin.rank}, now + kGroupFor});
+  waiting_.push_back({std::move(key), std::string(line), line.size() - text.size(), {writer}, now + kGroupFor});
 }
 
 void LineGroups::ShowFirst(std::vector<ShownLine>* shown) {
@@ -170,7 +170,7 @@ void LineGroups::ShowFirst(std::vector<ShownLine>* shown) {
   numbers->second.pop_front();
   if (numbers->second.empty()) by_key_.erase(numbers);
   if (group.ranks.size() > 1)
-    group.line.replace(0, group.first.prefix_bytes,
+    group.line.replace(0, group.prefix_bytes,
                        absl::StrCat("[", ShowRanges(RangesOf(std::move(group.ranks))), "] "));
   shown->push_back({kWaitingSource, std::move(group.line)});
 }

@@ -55,8 +55,8 @@ class LineGroups {
  private:
   struct Group {
     std::string key;
-    LineOrigin first;
     std::string line;  // of the first rank
+    size_t prefix_bytes;
     std::vector<int> ranks;
     BootTime until;
   };
@@ -67,7 +67,8 @@ class LineGroups {
 
   void TakeLine(BootTime now, const LineOrigin& origin, std::string_view line, std::vector<ShownLine>* shown);
   bool IsShownAtOnce(BootTime now, const LineOrigin& origin, std::string_view text, Rank* rank);
-  void Join(BootTime now, const LineOrigin& origin, std::string_view line, Rank* rank);
+  // text: the line without its prefix.
+  void Join(BootTime now, int writer, std::string_view line, std::string_view text, Rank* rank);
   void ShowFirst(std::vector<ShownLine>* shown);
   void ShowBefore(uint64_t number, std::vector<ShownLine>* shown);
 

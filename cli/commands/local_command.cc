@@ -91,11 +91,7 @@ absl::StatusOr<uint16_t> FreePort() {
   return ntohs(address.sin_port);
 }
 
-host::Streams Terminals() {
-  const int out = isatty(STDOUT_FILENO) == 1 ? static_cast<int>(host::Streams::kOut) : 0;
-  const int err = isatty(STDERR_FILENO) == 1 ? static_cast<int>(host::Streams::kErr) : 0;
-  return static_cast<host::Streams>(out | err);
-}
+host::Streams Terminals() { return host::StreamsOf(isatty(STDOUT_FILENO) == 1, isatty(STDERR_FILENO) == 1); }
 
 std::vector<char*> Pointers(const std::vector<std::string>& words) {
   std::vector<char*> pointers;

@@ -3,7 +3,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/strip.h"
 #include "agent/platform/discovery/address.h"
 #include "base/core/status_macros.h"
 #include "base/wire/loopback.h"
@@ -412,9 +411,8 @@ absl::StatusOr<Membership> FindAnyPort(const MembershipSettings& s, const Enviro
 std::string LoopbackAmongOthers(const discovery::ClusterView& view) {
   std::string own, other;
   for (const std::string& node : view.nodes) {
-    const auto port = node.rfind(':');
-    const std::string host(absl::StripSuffix(absl::StripPrefix(node.substr(0, port), "["), "]"));
-    (IsLoopback(host) ? own : other) = host;
+    const absl::StatusOr<discovery::Address> address = discovery::ParseAddress(node);
+    if (address.ok()) (IsLoopback(address->host) ? own : other) = address->host;
   }
   if (own.empty() || other.empty()) return "";
   return absl::StrCat(own, ", a node of this job, is each machine's own address, and ", other,

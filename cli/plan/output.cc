@@ -56,10 +56,7 @@ void ChoosePipes(const Machine& machine, bool watches_activity, host::OutputPlan
   const bool out = !machine.out_is_terminal, err = !machine.err_is_terminal;
   output->merged = err && machine.streams_are_one;
   const bool takes_out = out && (watches_activity || output->merged);
-  output->piped = takes_out && err ? host::Streams::kBoth
-                  : takes_out      ? host::Streams::kOut
-                  : err            ? host::Streams::kErr
-                                   : host::Streams::kNone;
+  output->piped = host::StreamsOf(takes_out, err);
 }
 
 void ChooseStreams(const OutputSettings& s, int slots, host::OutputPlan* output) {
@@ -87,11 +84,7 @@ void ChooseGroups(const PlanInput& in, int slots, host::OutputPlan* output) {
     return;
   }
   if (in.settings.membership.as_torchrun) return;
-  const bool out = in.machine.out_is_terminal, err = in.machine.err_is_terminal;
-  output->grouped = out && err ? host::Streams::kBoth
-                    : out      ? host::Streams::kOut
-                    : err      ? host::Streams::kErr
-                               : host::Streams::kNone;
+  output->grouped = host::StreamsOf(in.machine.out_is_terminal, in.machine.err_is_terminal);
 }
 
 // Begins with the run's name, as in torchrun. Nodes may share --log-dir, so that of one of several ends with a

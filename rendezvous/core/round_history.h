@@ -21,7 +21,7 @@
 namespace muster::rendezvous {
 
 inline constexpr size_t kMaxRoundsKept = 50;      // the newest; of earlier ones the number and the time
-inline constexpr size_t kMaxEndCauseBytes = 300;  // in an event
+inline constexpr size_t kMaxEndCauseBytes = 300;  // as it is told
 
 struct EndedRound {
   uint64_t number = 0;

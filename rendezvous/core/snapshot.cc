@@ -20,8 +20,6 @@
 namespace muster::rendezvous {
 namespace {
 
-constexpr size_t kMaxCauseShown = 300;  // bytes
-
 v1::JobView::State StateOf(const Job& job) {
   switch (job.state) {
     case State::kRecovering:
@@ -137,7 +135,7 @@ void AddEnded(BootTime now, const RoundHistory& history, v1::JobView* view) {
     v1::EndedRound* const ended = view->add_ended();
     ended->set_number(round.number);
     ended->set_kind(KindOf(round.end));
-    ended->set_cause(CutUtf8(OneLine(round.cause), kMaxCauseShown));
+    ended->set_cause(CutUtf8(OneLine(round.cause), kMaxEndCauseBytes));
     ended->set_age_ms(WireMilliseconds(now - round.trouble));
     if (round.ran) ended->set_ran_ms(WireMilliseconds(*round.ran));
     ended->set_lost_ms(WireMilliseconds(round.lost));

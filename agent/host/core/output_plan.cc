@@ -21,7 +21,8 @@ int RanksWithPrefix(const OutputPlan& plan, int slots, Streams stream) {
   int count = 0;
   for (int local_rank = 0; local_rank < slots; ++local_rank) {
     const Sink sink = SinkOf(plan, local_rank, stream, /*files=*/true);
-    if (sink == Sink::kShownFile || (sink == Sink::kPipe && HasPrefix(plan, local_rank, stream))) ++count;
+    const bool passes_muster = sink == Sink::kPipe || sink == Sink::kShownFile;
+    if (passes_muster && HasPrefix(plan, local_rank, stream)) ++count;
   }
   return count;
 }

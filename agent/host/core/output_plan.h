@@ -20,6 +20,11 @@ inline bool Has(Streams set, Streams one) {
   return (static_cast<unsigned>(set) & static_cast<unsigned>(one)) != 0;
 }
 
+inline Streams StreamsOf(bool out, bool err) {
+  return static_cast<Streams>((out ? static_cast<unsigned>(Streams::kOut) : 0) |
+                              (err ? static_cast<unsigned>(Streams::kErr) : 0));
+}
+
 // As log_dir: no folders, no files, error files included.
 inline constexpr std::string_view kNoFiles = "/dev/null";
 
