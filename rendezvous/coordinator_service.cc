@@ -6,6 +6,7 @@
 #include "base/core/check.h"
 #include "base/core/status_macros.h"
 #include "base/wire/ids.h"
+#include "rendezvous/core/orders.h"
 #include "rendezvous/core/snapshot.h"
 #include "rendezvous/core/stack_view.h"
 
@@ -64,20 +65,42 @@ void CoordinatorService::Tick() { driver().Feed(&Coordinator::OnTick); }
 
 std::optional<v1::JobView> CoordinatorService::Look(const v1::Question& question) {
   if (!core_.has_value()) return std::nullopt;
-  if (question.kind() == v1::Question::KIND_STACKS) driver_->Feed(&Coordinator::OnStacksWanted);
-  if (question.kind() == v1::Question::KIND_RANK) driver_->Feed(&Coordinator::OnRankWanted, question.rank());
-  const BootTime now = callbacks_.clock();
-  if (question.kind() == v1::Question::KIND_EVENTS) return EventsAt(now);
-  v1::JobView view = Snapshot(now, core_->job());
-  if (question.kind() == v1::Question::KIND_STACKS) {
-    view.clear_nodes();  // they are long, too, and not what was asked for
-    *view.mutable_stacks() = StacksOf(now, core_->job());
+  switch (question.kind()) {
+    case v1::Question::KIND_EVENTS:
+      return EventsAt(callbacks_.clock());
+    case v1::Question::KIND_STACKS: {
+      driver_->Feed(&Coordinator::OnStacksWanted);
+      v1::JobView view = ViewWithoutNodes();
+      *view.mutable_stacks() = StacksOf(callbacks_.clock(), core_->job());
+      return view;
+    }
+    case v1::Question::KIND_RANK: {
+      driver_->Feed(&Coordinator::OnRankWanted, question.rank());
+      v1::JobView view = ViewWithoutNodes();
+      *view.mutable_rank() = RankOf(callbacks_.clock(), question.rank(), core_->job());
+      return view;
+    }
+    case v1::Question::KIND_ORDER: {
+      driver_->Feed(&Coordinator::OnOrder, question.order());
+      v1::JobView view = ViewWithoutNodes();
+      *view.mutable_ordered() = AnswerTo(callbacks_.clock(), question.order(), core_->job());
+      return view;
+    }
+    default:
+      return View();
   }
-  if (question.kind() == v1::Question::KIND_RANK) {
-    view.clear_nodes();
-    *view.mutable_rank() = RankOf(now, question.rank(), core_->job());
-  }
+}
+
+v1::JobView CoordinatorService::View() const {
+  v1::JobView view = Snapshot(callbacks_.clock(), core_->job());
   view.set_protocol(kProtocol);
+  return view;
+}
+
+// They are long, and not what was asked for.
+v1::JobView CoordinatorService::ViewWithoutNodes() const {
+  v1::JobView view = View();
+  view.clear_nodes();
   return view;
 }
 

@@ -69,6 +69,8 @@ class CoordinatorService : private StreamEvents {
   absl::Status MayAsk(const std::string& host_id) override;
   absl::StatusOr<v1::JobView> OnQuestion(const v1::Question& question) override;
 
+  v1::JobView View() const;
+  v1::JobView ViewWithoutNodes() const;
   v1::JobView EventsAt(BootTime now) const;
   CoordinatorDriver& driver();
   void Do(const SendDirective& send);

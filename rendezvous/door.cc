@@ -78,6 +78,7 @@ void Door::Hear(Visitor* visitor) {
     case v1::Question::KIND_STACKS:
     case v1::Question::KIND_EVENTS:
     case v1::Question::KIND_RANK:
+    case v1::Question::KIND_ORDER:
       return Pass(visitor);
     default: {
       v1::Answer answer = named_;
@@ -101,48 +102,41 @@ void Door::AwaitEnd(Visitor* visitor) {
 }
 
 void Door::Pass(Visitor* visitor) {
-  const v1::Question& question = *visitor->question;
-  Asked& asked = asked_[question.kind()];
-  std::optional<v1::JobView> view;
-  if (asked.rank != question.rank()) {
-    if (asked.is_open) {
-      v1::Answer busy = named_;
-      busy.set_why_not("another rank is being asked for: ask again");
-      return Reply(visitor, busy);
-    }
-    asked = Asked();
-    asked.rank = question.rank();
-  }
-  if (EventLoop::Now() < asked.kept_at + kViewKept) view = asked.kept;
-  if (!view) {
-    view = ways_.look(question);
-    if (view) asked.Keep(*view);
-  }
-  if (!view) {
-    if (std::exchange(asked.is_open, true)) return;  // that answer serves this one, too
-    v1::Question passed;
-    passed.set_kind(question.kind());
-    passed.set_rank(question.rank());
-    return ways_.ask(passed, [this, kind = question.kind()](const absl::StatusOr<v1::JobView>& answered) {
-      OnAnswer(kind, answered);
-    });
-  }
+  v1::Question question;
+  question.set_kind(visitor->question->kind());
+  question.set_rank(visitor->question->rank());
+  if (visitor->question->has_order()) *question.mutable_order() = visitor->question->order();
   v1::Answer answer = named_;
-  *answer.mutable_view() = *std::move(view);
+  if (const v1::JobView* const kept = kept_.Find(EventLoop::Now(), question)) {
+    *answer.mutable_view() = *kept;
+    return Reply(visitor, answer);
+  }
+  if (std::optional<v1::JobView> view = ways_.look(question)) {
+    kept_.Keep(EventLoop::Now(), question, *view);
+    *answer.mutable_view() = *std::move(view);
+    return Reply(visitor, answer);
+  }
+  const auto [open, is_first] = open_.try_emplace(question.kind(), question);
+  if (is_first) {
+    return ways_.ask(
+        question, [this, question](const absl::StatusOr<v1::JobView>& answered) { OnAnswer(question, answered); });
+  }
+  if (open->second.rank() == question.rank() && open->second.order().id() == question.order().id())
+    return;  // that answer serves this one, too
+  answer.set_why_not("something else of this kind is being asked: ask again");
   Reply(visitor, answer);
 }
 
-void Door::OnAnswer(v1::Question::Kind kind, const absl::StatusOr<v1::JobView>& view) {
-  Asked& asked = asked_[kind];
-  asked.is_open = false;
+void Door::OnAnswer(const v1::Question& question, const absl::StatusOr<v1::JobView>& view) {
+  open_.erase(question.kind());
   v1::Answer answer = named_;
   if (view.ok()) {
     *answer.mutable_view() = *view;
-    asked.Keep(*view);
+    kept_.Keep(EventLoop::Now(), question, *view);
   } else {
     answer.set_why_not(std::string(AsStd(view.status().message())));
   }
-  ReplyToAll(answer, kind);
+  ReplyToAll(answer, question.kind());
 }
 
 // A node that leaves the job does not know how that ends.

@@ -19,6 +19,7 @@
 #include "base/io/owned_fd.h"
 #include "muster/v1/control.pb.h"
 #include "muster/v1/host.pb.h"
+#include "rendezvous/transport/kept_answers.h"
 
 namespace muster::rendezvous {
 
@@ -56,17 +57,6 @@ class Door {
 
  private:
   struct Visitor;
-  // Questions of one kind.
-  struct Asked {
-    bool is_open = false;             // elsewhere
-    int rank = 0;                     // of KIND_RANK: about which one; one at a time
-    std::optional<v1::JobView> kept;  // the newest answer
-    BootTime kept_at = absl::InfinitePast();
-    void Keep(const v1::JobView& view) {
-      kept = view;
-      kept_at = EventLoop::Now();
-    }
-  };
 
   void Close();  // OnTick() opens it again
   void Accept();
@@ -74,7 +64,7 @@ class Door {
   void Hear(Visitor* visitor);
   void AwaitEnd(Visitor* visitor);
   void Pass(Visitor* visitor);
-  void OnAnswer(v1::Question::Kind kind, const absl::StatusOr<v1::JobView>& view);
+  void OnAnswer(const v1::Question& question, const absl::StatusOr<v1::JobView>& view);
   void ReplyToAll(const v1::Answer& answer, v1::Question::Kind kind);
   void Reply(Visitor* visitor, const v1::Answer& answer);
   void Write(Visitor* visitor);
@@ -86,8 +76,10 @@ class Door {
   const Ways ways_;
   OwnedFd listener_;
   std::list<std::unique_ptr<Visitor>> visitors_;
-  std::map<v1::Question::Kind, Asked> asked_;  // of the coordinator
-  std::optional<v1::Answer> end_;              // once this node ends
+  KeptAnswers<v1::JobView> kept_{kViewKept};
+  std::map<v1::Question::Kind, v1::Question>
+      open_;                       // what the coordinator elsewhere is being asked, one of each kind
+  std::optional<v1::Answer> end_;  // once this node ends
 };
 
 }  // namespace muster::rendezvous

@@ -231,6 +231,7 @@ class HostProcess {
   void Apply(const StopWorkers& effect) { workers_.Stop(effect.signal); }
   void Apply(const SignalRest&) { spawner_.SignalRest(); }
   void Apply(const ForwardSignal& effect) { workers_.Forward(effect.signal); }
+  void Apply(const SignalRanks& effect) { workers_.SignalRanks(effect); }
 
   void Apply(const EndHungWorker& effect) { workers_.EndHung(effect.local_rank, effect.why); }
 

@@ -379,6 +379,16 @@ void WorkerGroup::Forward(int signal) {
   driver_->Feed(&HostCore::OnForwarded, signal, processes);
 }
 
+void WorkerGroup::SignalRanks(const host::SignalRanks& effect) {
+  std::set<pid_t> leaders;
+  for (const auto& [local_rank, worker] : workers_) {
+    if (effect.local_ranks.count(local_rank) > 0) leaders.insert(worker.pid);
+  }
+  const int processes = effect.only_handlers ? spawner_->ForwardSignal(effect.signal, leaders)
+                                             : spawner_->SignalGroups(effect.signal, leaders);
+  driver_->Feed(&HostCore::OnRanksSignalled, effect.signal, processes);
+}
+
 void WorkerGroup::BeforeSweep() {
   spawner_->CollectWorkers();
   oom_watch_.WeKillAll();

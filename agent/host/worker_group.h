@@ -61,6 +61,7 @@ class WorkerGroup {
   void Signal(int signal);
   void Stop(int signal);
   void Forward(int signal);
+  void SignalRanks(const host::SignalRanks& effect);
   void EndHung(int local_rank, const std::string& why);
   void KeepSnapshot(const std::string& text);
   void GatherOutput(std::optional<int> local_rank);

@@ -14,7 +14,8 @@ namespace muster {
 namespace {
 
 constexpr std::string_view kTraceback = "Traceback (most recent call last)";
-constexpr char kLeftOut = '\x01';    // in a key, for what may differ
+constexpr char kEscape = '\x01';     // in a key: before itself, and before kLeftOut
+constexpr char kLeftOut = '?';       // for what may differ
 constexpr size_t kMinHexDigits = 4;  // of an address
 constexpr std::string_view kPid = "pid";
 constexpr size_t kMaxSeparatorBytes = 2;  // between "pid" and its number
@@ -45,8 +46,11 @@ size_t TimeAt(std::string_view text) {
   return clock + (fraction > 0 ? 1 + fraction : 0);
 }
 
+// The same of a date, before a time of day alone: by itself it may be what a line is about.
 size_t DateAt(std::string_view text) {
-  return std::max(Matching(text, "9999-99-99"), Matching(text, "9999/99/99"));
+  const size_t date = std::max(Matching(text, "9999-99-99"), Matching(text, "9999/99/99"));
+  const std::string_view rest = text.substr(date);
+  return date > 0 && (rest.starts_with(' ') || rest.starts_with('T')) && TimeAt(rest.substr(1)) > 0 ? date : 0;
 }
 
 size_t AddressAt(std::string_view text) {
@@ -69,17 +73,20 @@ bool NamesPid(std::string_view before) {
 // The text without what may differ between ranks.
 std::string KeyOf(int rank, std::string_view text) {
   const std::string own = absl::StrCat("[rank", rank, "]");
+  constexpr char kMark[] = {kEscape, kLeftOut};
+  const std::string_view mark(kMark, sizeof kMark);
   std::string key;
   key.reserve(text.size());
   size_t date_end = std::string_view::npos;
   for (size_t i = 0; i < text.size();) {
     if (text[i] == '[' && text.substr(i).starts_with(own)) {
-      key += kLeftOut;
+      key += mark;
       i += own.size();
       continue;
     }
     const bool begins = i == 0 || !IsAlnum(text[i - 1]) || (text[i - 1] == 'T' && i == date_end + 1);
     if (!IsDigit(text[i]) || !begins) {
+      if (text[i] == kEscape) key += kEscape;
       key += text[i++];
       continue;
     }
@@ -88,7 +95,7 @@ std::string KeyOf(int rank, std::string_view text) {
     size_t left_out = std::max({date, TimeAt(rest), AddressAt(rest)});
     if (left_out == 0 && NamesPid(text.substr(0, i))) left_out = digits;
     if (date > 0) date_end = i + date;
-    key.append(left_out > 0 ? std::string_view(&kLeftOut, 1) : rest.substr(0, digits));
+    key.append(left_out > 0 ? mark : rest.substr(0, digits));
     i += left_out > 0 ? left_out : digits;
   }
   return key;

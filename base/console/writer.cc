@@ -126,7 +126,7 @@ struct Writer::State {
   void Pass(int fd, std::string_view bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   void Append(int fd, const LineOrigin& origin, std::string_view lines) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   static void Put(Output* output, int source, std::string_view lines);
-  static void PutAll(Output* output, const std::vector<ShownLine>& shown);
+  void PutAll(Output* output, const std::vector<ShownLine>& shown) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   void ShowGroups(BootTime now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   void WriteSome(int fd);
   void ReadSome(int pipe_fd);
@@ -197,12 +197,14 @@ void Writer::State::Append(int fd, const LineOrigin& origin, std::string_view li
   if (lines.empty()) return;
   Output& output = OutputOf(fd);
   if (output.broken) return;
-  MakeRoomIfFailing(&output, lines.size());
   if (origin.rank == kNoRank) ShowGroups(absl::InfiniteFuture());
-  if (!output.groups) return Put(&output, origin.source, lines);
-  std::vector<ShownLine> shown;
-  output.groups->Take(EventLoop::Now(), origin, lines, &shown);
-  PutAll(&output, shown);
+  if (output.groups) {
+    std::vector<ShownLine> shown;
+    output.groups->Take(EventLoop::Now(), origin, lines, &shown);
+    return PutAll(&output, shown);
+  }
+  MakeRoomIfFailing(&output, lines.size());
+  Put(&output, origin.source, lines);
 }
 
 void Writer::State::Put(Output* output, int source, std::string_view lines) {
@@ -218,7 +220,11 @@ void Writer::State::Put(Output* output, int source, std::string_view lines) {
 }
 
 void Writer::State::PutAll(Output* output, const std::vector<ShownLine>& shown) {
-  for (const ShownLine& line : shown) Put(output, line.source, line.text);
+  for (const ShownLine& line : shown) {
+    if (output->broken) return;
+    MakeRoomIfFailing(output, line.text.size());
+    Put(output, line.source, line.text);
+  }
 }
 
 // Shows the lines that have waited for other ranks until now.

@@ -46,6 +46,7 @@ inline constexpr char kSparesExhausted[] = "spares_exhausted";
 inline constexpr char kNodeSuspect[] = "node_suspect";
 inline constexpr char kWaitingLong[] = "waiting_long";
 inline constexpr char kSlowRanks[] = "slow_ranks";
+inline constexpr char kOrdered[] = "ordered";
 
 }  // namespace events
 

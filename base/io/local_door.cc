@@ -10,6 +10,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -46,6 +47,13 @@ absl::StatusOr<OwnedFd> NewSocket() {
   return made;
 }
 
+std::optional<ucred> CredentialsOf(int socket) {
+  ucred peer{};
+  socklen_t size = sizeof(peer);
+  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return std::nullopt;
+  return peer;
+}
+
 }  // namespace
 
 absl::StatusOr<OwnedFd> ListenAtDoor(const std::string& name) {
@@ -72,10 +80,13 @@ absl::StatusOr<OwnedFd> KnockAtDoor(const std::string& name) {
 }
 
 bool IsOursOrRoots(int socket) {
-  ucred peer{};
-  socklen_t size = sizeof(peer);
-  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
-  return peer.uid == geteuid() || peer.uid == 0;
+  const std::optional<ucred> peer = CredentialsOf(socket);
+  return peer && (peer->uid == geteuid() || peer->uid == 0);
+}
+
+pid_t PeerOf(int socket) {
+  const std::optional<ucred> peer = CredentialsOf(socket);
+  return peer ? peer->pid : 0;
 }
 
 // A row of the table: "0000000000000000: 00000002 00000000 00010000 0001 01 12345 @muster/door/...".

@@ -3,6 +3,8 @@
 // the other's user. Any thread.
 #pragma once
 
+#include <sys/types.h>
+
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +23,8 @@ absl::StatusOr<OwnedFd> KnockAtDoor(const std::string& name);
 
 // Whether the other end of this connection is a process of root or of this user.
 bool IsOursOrRoots(int socket);
+// The process that listened, or connected, at the other end; 0: it is in another namespace, or not known.
+pid_t PeerOf(int socket);
 
 // The names that begin so and at which some process listens, sorted.
 std::vector<std::string> DoorsHere(std::string_view prefix);

@@ -1,7 +1,10 @@
 #include "base/text/signal_name.h"
 
+#include <signal.h>
 #include <string.h>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace muster {
@@ -14,6 +17,16 @@ std::string SignalName(int signal) {
 std::string DescribeSignal(int signal) {
   const std::string name = SignalName(signal);
   return name.empty() ? absl::StrCat("signal ", signal) : name;
+}
+
+int SignalNumber(std::string name) {
+  absl::AsciiStrToUpper(&name);
+  if (absl::StartsWith(name, "SIG")) name.erase(0, 3);
+  for (int number = 1; number < SIGRTMIN; ++number) {
+    const char* known = sigabbrev_np(number);
+    if (known != nullptr && name == known) return number;
+  }
+  return 0;
 }
 
 }  // namespace muster

@@ -31,6 +31,10 @@ int HealthCommand(const Invocation& invocation);
 int StatusCommand(const Invocation& invocation);
 int StacksCommand(const Invocation& invocation);
 int EventsCommand(const Invocation& invocation);
+int StopCommand(const Invocation& invocation);
+int RestartCommand(const Invocation& invocation);
+int DrainCommand(const Invocation& invocation);
+int SignalCommand(const Invocation& invocation);
 int InstallCommand(const Invocation& invocation);
 int TokenCommand(const Invocation& invocation);
 int VersionCommand(const Invocation& invocation);
@@ -50,6 +54,10 @@ std::string HealthHelp();
 std::string StatusHelp();
 std::string StacksHelp();
 std::string EventsHelp();
+std::string StopHelp();
+std::string RestartHelp();
+std::string DrainHelp();
+std::string SignalHelp();
 std::string InstallHelp();
 std::string TokenHelp();
 
@@ -62,6 +70,10 @@ const std::vector<OptionSpec>& HealthOptions();
 const std::vector<OptionSpec>& StatusOptions();
 const std::vector<OptionSpec>& StacksOptions();
 const std::vector<OptionSpec>& EventsOptions();
+const std::vector<OptionSpec>& StopOptions();
+const std::vector<OptionSpec>& RestartOptions();
+const std::vector<OptionSpec>& DrainOptions();
+const std::vector<OptionSpec>& SignalOptions();
 
 inline constexpr char kLocalCommand[] = "muster local";
 inline constexpr char kLocalNodeCommand[] = "local-node";
@@ -69,6 +81,7 @@ inline constexpr char kLocalNodeCommand[] = "local-node";
 enum class CommandKind {
   kStarts,    // starts a part of a job; first in the main help
   kShows,     // prints something and starts nothing
+  kSteers,    // changes a running job; last in the main help
   kInternal,  // muster calls it itself; in no help, completion or message
 };
 
@@ -162,6 +175,34 @@ inline constexpr Subcommand kSubcommands[] = {
      .options = EventsOptions,
      .usage = "[--follow] [--json]",
      .summary = "Say what has happened to a running job: rounds, failures, losses, recoveries."},
+    {.name = "stop",
+     .kind = CommandKind::kSteers,
+     .run = StopCommand,
+     .help = StopHelp,
+     .options = StopOptions,
+     .usage = "[--code N]",
+     .summary = "End a running job on all nodes."},
+    {.name = "restart",
+     .kind = CommandKind::kSteers,
+     .run = RestartCommand,
+     .help = RestartHelp,
+     .options = RestartOptions,
+     .usage = "",
+     .summary = "Restart the workers of all nodes. Costs no restart."},
+    {.name = "drain",
+     .kind = CommandKind::kSteers,
+     .run = DrainCommand,
+     .help = DrainHelp,
+     .options = DrainOptions,
+     .usage = "NODE",
+     .summary = "Have a node leave a running job in order; a spare takes its ranks."},
+    {.name = "signal",
+     .kind = CommandKind::kSteers,
+     .run = SignalCommand,
+     .help = SignalHelp,
+     .options = SignalOptions,
+     .usage = "[--ranks RANKS] SIGNAL",
+     .summary = "Send a signal, such as USR1, to the workers of a running job."},
     {.name = "install",
      .kind = CommandKind::kShows,
      .run = InstallCommand,

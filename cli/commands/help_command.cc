@@ -28,6 +28,7 @@ Usage: muster COMMAND ...
 )text";
   AppendCommands(CommandKind::kStarts, &out);
   AppendCommands(CommandKind::kShows, &out);
+  AppendCommands(CommandKind::kSteers, &out);
   out += R"text(
 "muster COMMAND --help" shows the options of a command. A link to muster named
 torchrun or deepspeed takes the options of that program. To complete options in

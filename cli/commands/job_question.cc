@@ -1,11 +1,17 @@
 #include "cli/commands/job_question.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -14,6 +20,7 @@
 #include "base/core/time.h"
 #include "base/io/event_loop.h"
 #include "base/io/secret_file.h"
+#include "base/proc/proc_scan.h"
 #include "base/text/text.h"
 #include "cli/commands/commands.h"
 #include "cli/options/settings.h"
@@ -29,25 +36,49 @@ namespace {
 // The nodes have 9 s (kStackAnswers in rendezvous/core/stack_question.h).
 constexpr absl::Duration kStacksLimit = absl::Seconds(12);
 constexpr absl::Duration kAskAgain = absl::Milliseconds(250);
+constexpr size_t kOrderIdBytes = 16;
 constexpr char kRunId[] = "rdzv-id", kEndpoint[] = "endpoint";
+
+// "pid 812: muster run --nnodes 2 train.py": an agent's node is its parent. Empty: it cannot be seen.
+std::string StartedAs(pid_t pid) {
+  constexpr size_t kMostShown = 100;
+  constexpr std::string_view kAgent("\0agent\0", 7);
+  absl::StatusOr<std::string> line = muster::CommandLine(pid);
+  if (line.ok() && line->find(kAgent) != std::string::npos) {
+    const std::optional<ProcessInfo> agent = muster::ReadProcess(pid);
+    if (!agent) return "";
+    pid = agent->parent;
+    line = muster::CommandLine(pid);
+  }
+  if (!line.ok() || line->empty()) return "";
+  std::replace(line->begin(), line->end(), '\0', ' ');
+  const std::string words = OneLine(std::string(absl::StripTrailingAsciiWhitespace(*line)));
+  return absl::StrCat("pid ", pid, ": ", CutUtf8(words, kMostShown), words.size() > kMostShown ? "..." : "");
+}
+
+std::string LineOf(const JobHere& job) {
+  std::string line = absl::StrCat(OneLine(job.run_id), " (", OneLine(job.coordinator), ")");
+  if (const std::string first = job.pids.empty() ? "" : StartedAs(job.pids.front()); !first.empty())
+    absl::StrAppend(&line, ", ", first);
+  return line;
+}
 
 // The one job that is meant. Errors say which ones are here.
 absl::StatusOr<JobHere> ChosenJob(const std::vector<JobHere>& jobs, const Given<std::string>& run_id) {
   std::vector<JobHere> meant;
-  std::vector<std::string> names;
   for (const JobHere& job : jobs) {
     if (!run_id || job.run_id == run_id->value) meant.push_back(job);
-    names.push_back(absl::StrCat(OneLine(job.run_id), " (", OneLine(job.coordinator), ")"));
   }
   if (meant.size() == 1) return meant.front();
-  if (names.empty()) {
+  if (jobs.empty()) {
     return absl::UnavailableError(
         "no job of this user has a node here (root sees those of all users): ask on one of its nodes, as with "
         "srun --jobid=ID --overlap -N1 -n1 muster status, kubectl exec POD -- muster status, or docker exec "
         "CONTAINER muster status. A job that has ended: muster status --from FILE, if it wrote one (--events, "
         "--report)");
   }
-  const std::string here = absl::StrCat("\n  ", absl::StrJoin(names, "\n  "));
+  const std::string here = absl::StrCat(
+      "\n  ", absl::StrJoin(jobs, "\n  ", [](std::string* out, const JobHere& job) { out->append(LineOf(job)); }));
   if (run_id && meant.empty())
     return absl::NotFoundError(
         absl::StrCat("--rdzv-id ", OneLine(run_id->value),
@@ -94,11 +125,9 @@ absl::StatusOr<Ask> Chosen(const CommandLine& line) {
   return Ask([job](const v1::Question& question) { return ViewOf(job, question); });
 }
 
-// Asks until this answer is whole, or for 12 s. All questions go to one job, whatever else comes to this machine
-// meanwhile.
-absl::StatusOr<v1::JobView> AskUntil(const CommandLine& line, const v1::Question& question,
+// Asks one job until this answer is whole, or for 12 s.
+absl::StatusOr<v1::JobView> AskUntil(const Ask& ask, const v1::Question& question,
                                      const std::function<bool(const v1::JobView&)>& is_whole) {
-  ASSIGN_OR_RETURN(const Ask ask, Chosen(line));
   const BootTime until = EventLoop::Now() + kStacksLimit;
   while (true) {
     absl::StatusOr<v1::JobView> view = ask(question);
@@ -107,6 +136,20 @@ absl::StatusOr<v1::JobView> AskUntil(const CommandLine& line, const v1::Question
     if (view.ok() && (is_late || is_whole(*view))) return view;
     absl::SleepFor(kAskAgain);
   }
+}
+
+// Stacks, or one rank: nothing more is awaited of them.
+template <typename Part>
+bool IsWhole(const Part& part) {
+  return part.complete() || !part.why_not().empty();
+}
+
+// As it calls itself: for people alone.
+std::string UserName() {
+  for (const char* const name : {"USER", "LOGNAME"}) {
+    if (const char* const value = std::getenv(name); value != nullptr && *value != '\0') return value;
+  }
+  return geteuid() == 0 ? "root" : absl::StrCat("uid ", geteuid());
 }
 
 }  // namespace
@@ -151,27 +194,50 @@ absl::StatusOr<v1::JobView> AskJob(const CommandLine& line, const v1::Question& 
 absl::StatusOr<v1::JobView> AskForStacks(const CommandLine& line) {
   v1::Question question;
   question.set_kind(v1::Question::KIND_STACKS);
-  absl::StatusOr<v1::JobView> view = AskUntil(line, question, [](const v1::JobView& answer) {
-    return !answer.has_stacks() || answer.stacks().complete() || !answer.stacks().why_not().empty();
-  });
-  if (view.ok() && !view->has_stacks())
-    return absl::UnimplementedError("the job runs an older version, which shows no stacks");
-  return view;
+  ASSIGN_OR_RETURN(const Ask ask, Chosen(line));
+  ASSIGN_OR_RETURN(v1::JobView view, AskUntil(ask, question, [](const v1::JobView& answer) {
+                     return !answer.has_stacks() || IsWhole(answer.stacks());
+                   }));
+  if (view.has_stacks()) return view;
+  return absl::UnimplementedError("the job runs an older version, which shows no stacks");
 }
 
 absl::StatusOr<v1::JobView> AskForRank(const CommandLine& line, int rank) {
   v1::Question question;
   question.set_kind(v1::Question::KIND_RANK);
   question.set_rank(rank);
-  absl::StatusOr<v1::JobView> view = AskUntil(line, question, [](const v1::JobView& answer) {
-    return !answer.has_rank() || answer.rank().complete() || !answer.rank().why_not().empty();
-  });
-  if (view.ok() && !view->has_rank())
-    return absl::UnimplementedError("the job runs an older version, which does not show single ranks");
-  return view;
+  ASSIGN_OR_RETURN(const Ask ask, Chosen(line));
+  ASSIGN_OR_RETURN(v1::JobView view, AskUntil(ask, question, [](const v1::JobView& answer) {
+                     return !answer.has_rank() || IsWhole(answer.rank());
+                   }));
+  if (view.has_rank()) return view;
+  return absl::UnimplementedError("the job runs an older version, which does not show single ranks");
 }
 
-absl::StatusOr<v1::JobEnd> AwaitEnd(const CommandLine& line) {
+absl::StatusOr<v1::Ordered> GiveOrder(const CommandLine& line, v1::Order* order) {
+  ASSIGN_OR_RETURN(const Ask ask, Chosen(line));
+  ASSIGN_OR_RETURN(const v1::JobView now, ask(v1::Question()));
+  if (!now.has_epoch()) return absl::UnimplementedError("the job runs an older version, which takes no orders");
+  *order->mutable_epoch() = now.epoch();
+  order->set_id(RandomHex(kOrderIdBytes));
+  order->set_by(absl::StrCat(UserName(), "@", Hostname()));
+  v1::Question question;
+  question.set_kind(v1::Question::KIND_ORDER);
+  *question.mutable_order() = *order;
+  ASSIGN_OR_RETURN(const v1::JobView view,
+                   AskUntil(ask, question, [](const v1::JobView& answer) { return answer.ordered().done(); }));
+  return view.ordered();
+}
+
+absl::StatusOr<v1::Ordered> AskAgain(const CommandLine& line, const v1::Order& order) {
+  v1::Question question;
+  question.set_kind(v1::Question::KIND_ORDER);
+  *question.mutable_order() = order;
+  ASSIGN_OR_RETURN(const v1::JobView view, AskJob(line, question));
+  return view.ordered();
+}
+
+absl::StatusOr<v1::JobEnd> AwaitEnd(const CommandLine& line, absl::Duration limit) {
   const BootTime until = EventLoop::Now() + kPatience;
   absl::StatusOr<JobHere> job = ChosenJob(JobsHere(), GivenOf(line, kRunId));
   while (!job.ok() && MayCome(job.status()) && EventLoop::Now() < until) {
@@ -179,7 +245,7 @@ absl::StatusOr<v1::JobEnd> AwaitEnd(const CommandLine& line) {
     job = ChosenJob(JobsHere(), GivenOf(line, kRunId));
   }
   if (!job.ok()) return job.status();
-  return EndOf(*job);
+  return EndOf(*job, limit);
 }
 
 bool MayPass(const absl::Status& why) {

@@ -40,8 +40,14 @@ absl::StatusOr<v1::JobView> AskForStacks(const CommandLine& line);
 // The same about one worker, a global rank, and its node.
 absl::StatusOr<v1::JobView> AskForRank(const CommandLine& line, int rank);
 
-// Returns when the job has ended. Unavailable: it is not known how. Only at a door.
-absl::StatusOr<v1::JobEnd> AwaitEnd(const CommandLine& line);
+// Gives an order, of which everything is set but its id, who gives it, and the coordinator for which it is meant.
+// Asks until it is done, or for 12 s. Errors: it is not known whether it was obeyed.
+absl::StatusOr<v1::Ordered> GiveOrder(const CommandLine& line, v1::Order* order);
+// What has become of an order that was given.
+absl::StatusOr<v1::Ordered> AskAgain(const CommandLine& line, const v1::Order& order);
+
+// Returns when the job has ended. Unavailable: it is not known how; DeadlineExceeded: it goes on. Only at a door.
+absl::StatusOr<v1::JobEnd> AwaitEnd(const CommandLine& line, absl::Duration limit = absl::InfiniteDuration());
 
 // Complains; returns kExitCannotTell, or the code of a wrong command line.
 int CannotTell(const absl::Status& why);

@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "base/core/note.h"
 #include "base/core/status_macros.h"
+#include "base/text/signal_name.h"
 #include "cli/options/values.h"
 #include "rendezvous/core/event_book.h"
 
@@ -30,17 +31,6 @@ absl::StatusOr<host::Streams> OneStream(std::string_view text) {
 }
 
 std::vector<std::string> SplitAtCommas(std::string_view text) { return absl::StrSplit(AsAbsl(text), ','); }
-
-// 0: no such name.
-int SignalNumber(std::string name) {
-  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::toupper(c); });
-  if (name.starts_with("SIG")) name.erase(0, 3);
-  for (int number = 1; number < SIGRTMIN; ++number) {
-    const char* known = sigabbrev_np(number);
-    if (known != nullptr && name == known) return number;
-  }
-  return 0;
-}
 
 }  // namespace
 

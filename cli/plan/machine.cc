@@ -51,11 +51,6 @@ std::string ReadLine(const char* path) {
   return line;
 }
 
-std::string Hostname() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? std::string(name.data()) : std::string("unknown");
-}
-
 // Whether this is process 1, or the host that our own process 1 started.
 bool IsFirstProcess() {
   if (getpid() == 1) return true;
@@ -92,6 +87,11 @@ absl::StatusOr<discovery::ClusterView> DiscoverWithRetries(const Environment& en
 }
 
 }  // namespace
+
+std::string Hostname() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? std::string(name.data()) : std::string("unknown");
+}
 
 std::string RandomHex(size_t bytes) {
   std::string raw(bytes, '\0');

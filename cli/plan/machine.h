@@ -15,6 +15,8 @@ Environment ReadEnvironment();
 // process that lives on.
 Environment TakeEnvironment();
 
+std::string Hostname();  // "unknown" if the kernel does not tell
+
 std::string NewToken();
 
 std::string RandomHex(size_t bytes);  // of the kernel's random bytes, two digits for each

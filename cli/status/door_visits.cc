@@ -40,25 +40,25 @@ absl::StatusOr<v1::Answer> Visit(const std::string& door, const v1::Question& qu
   return Await(asked, limit);
 }
 
-using DoorsOfJobs =
-    std::map<std::pair<std::string, std::string>, std::vector<std::string>>;  // by id and coordinator
+using JobsByName = std::map<std::pair<std::string, std::string>, JobHere>;  // by id and coordinator
 
 // `muster coordinator` names its port alone, ":29400": the nodes that name that port at some host are of its job,
 // unless there are several such jobs.
-void JoinSeparateCoordinators(DoorsOfJobs* doors) {
-  for (auto separate = doors->begin(); separate != doors->end();) {
+void JoinSeparateCoordinators(JobsByName* jobs) {
+  for (auto separate = jobs->begin(); separate != jobs->end();) {
     const auto& [run_id, port] = separate->first;
     const auto same = [&, run = run_id, end = port](const auto& other) {
       return other.first.first == run && other.first.second != end && absl::EndsWith(other.first.second, end);
     };
-    const bool joins = absl::StartsWith(port, ":") && std::count_if(doors->begin(), doors->end(), same) == 1;
+    const bool joins = absl::StartsWith(port, ":") && std::count_if(jobs->begin(), jobs->end(), same) == 1;
     if (!joins) {
       ++separate;
       continue;
     }
-    std::vector<std::string>& nodes = std::find_if(doors->begin(), doors->end(), same)->second;
-    nodes.insert(nodes.end(), separate->second.begin(), separate->second.end());
-    separate = doors->erase(separate);
+    JobHere& job = std::find_if(jobs->begin(), jobs->end(), same)->second;
+    job.doors.insert(job.doors.end(), separate->second.doors.begin(), separate->second.doors.end());
+    job.pids.insert(job.pids.end(), separate->second.pids.begin(), separate->second.pids.end());
+    separate = jobs->erase(separate);
   }
 }
 
@@ -74,14 +74,19 @@ std::vector<JobHere> JobsHere() {
     if (fd.ok()) asked.emplace_back(door, *std::move(fd));
   }
   const BootTime until = EventLoop::Now() + kNameLimit;
-  DoorsOfJobs doors;
+  JobsByName named;
   for (const auto& [door, fd] : asked) {
     const absl::StatusOr<v1::Answer> answer = Await(fd, until - EventLoop::Now());
-    if (answer.ok()) doors[{answer->run_id(), answer->coordinator()}].push_back(door);
+    if (!answer.ok()) continue;
+    JobHere& job = named[{answer->run_id(), answer->coordinator()}];
+    job.run_id = answer->run_id();
+    job.coordinator = answer->coordinator();
+    job.doors.push_back(door);
+    if (const pid_t pid = PeerOf(fd.get()); pid > 0) job.pids.push_back(pid);
   }
-  JoinSeparateCoordinators(&doors);
+  JoinSeparateCoordinators(&named);
   std::vector<JobHere> jobs;
-  for (auto& [job, of_job] : doors) jobs.push_back({job.first, job.second, std::move(of_job)});
+  for (auto& [name, job] : named) jobs.push_back(std::move(job));
   return jobs;
 }
 
@@ -97,20 +102,22 @@ absl::StatusOr<v1::JobView> ViewOf(const JobHere& job, const v1::Question& quest
 }
 
 // A door closes with its agent, too, and the next agent opens it again.
-absl::StatusOr<v1::JobEnd> EndOf(const JobHere& job) {
+absl::StatusOr<v1::JobEnd> EndOf(const JobHere& job, absl::Duration limit) {
   v1::Question question;
   question.set_kind(v1::Question::KIND_END);
   std::string why = "no node of it is here any more";
+  const BootTime last = EventLoop::Now() + limit;
   BootTime until = EventLoop::Now() + kDoorBack;
   while (EventLoop::Now() < until) {
     for (const std::string& door : job.doors) {
       const BootTime began = EventLoop::Now();
-      const absl::StatusOr<v1::Answer> answer = Visit(door, question, absl::InfiniteDuration());
+      const absl::StatusOr<v1::Answer> answer = Visit(door, question, last - began);
       if (answer.ok() && answer->has_end()) return answer->end();
       if (answer.ok() && answer->has_view())
         return absl::UnimplementedError("the job runs an older version, of which one cannot wait for the end");
       if (answer.ok()) why = OneLine(answer->why_not());
       const BootTime now = EventLoop::Now();
+      if (now >= last) return absl::DeadlineExceededError("the job goes on");
       if (now >= began + kKnockAgain) until = now + kDoorBack;  // it was let in, and has waited
     }
     absl::SleepFor(kKnockAgain);

@@ -1,6 +1,8 @@
 // Asks the doors of the nodes of this machine (rendezvous/door.h). Any thread; blocks within its limits.
 #pragma once
 
+#include <sys/types.h>
+
 #include <string>
 #include <vector>
 
@@ -19,6 +21,7 @@ struct JobHere {
   std::string run_id;
   std::string coordinator;         // as in v1::Answer: jobs may have one run id
   std::vector<std::string> doors;  // of its nodes
+  std::vector<pid_t> pids;         // of who listens there, as far as this namespace has them
 };
 
 // The jobs of this user, or for root of all users, in the order of their names. Doors that do not answer are left
@@ -28,8 +31,8 @@ std::vector<JobHere> JobsHere();
 // What the first door says that knows the state of the job. Unavailable: none does, and why.
 absl::StatusOr<v1::JobView> ViewOf(const JobHere& job, const v1::Question& question);
 
-// Waits for the end of the job, without a limit. Unavailable: its nodes here have ended, and it is not known how
-// the job has.
-absl::StatusOr<v1::JobEnd> EndOf(const JobHere& job);
+// Waits for the end of the job. Unavailable: its nodes here have ended, and it is not known how the job has;
+// DeadlineExceeded: it goes on.
+absl::StatusOr<v1::JobEnd> EndOf(const JobHere& job, absl::Duration limit);
 
 }  // namespace muster::cli

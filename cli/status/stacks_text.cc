@@ -50,6 +50,12 @@ std::string PlaceText(const v1::Place& place) {
   return absl::StrCat(out, FramesText(place.example()));
 }
 
+Json RangesObject(const google::protobuf::RepeatedPtrField<v1::RankRange>& ranges) {
+  Json object = Json::array();
+  for (const v1::RankRange& range : ranges) object.push_back({range.first(), range.last()});
+  return object;
+}
+
 Json ExampleObject(const v1::Place& place) {
   Json object;
   object["rank"] = place.ranks(0).first();
@@ -152,12 +158,11 @@ std::string StacksJson(const v1::JobView& view) {
   object["complete"] = stacks.complete();
   object["why_not"] = stacks.why_not().empty() ? Json() : Json(stacks.why_not());
   object["suspects"] = stacks.suspects().empty() ? Json() : Json(stacks.suspects());
+  object["suspect_ranks"] = RangesObject(stacks.suspect_ranks());
   object["places"] = Json::array();
   for (const v1::Place& place : stacks.places()) {
-    Json ranks = Json::array();
-    for (const v1::RankRange& range : place.ranks()) ranks.push_back({range.first(), range.last()});
     object["places"].push_back(
-        {{"ranks", std::move(ranks)}, {"where", place.where()}, {"example", ExampleObject(place)}});
+        {{"ranks", RangesObject(place.ranks())}, {"where", place.where()}, {"example", ExampleObject(place)}});
   }
   object["more_places"] = stacks.more_places();
   object["silent"] = Json::array();

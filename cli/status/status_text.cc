@@ -95,18 +95,20 @@ std::string PaceNow(const v1::Progress& progress) {
 std::string WhatItDoes(const View& view) {
   const std::string size = absl::StrCat(Counted(view.round().world_size(), "worker"), " on ",
                                         Counted(view.round().node_count(), "node"));
+  const std::string waits =
+      absl::StrCat("waits for nodes for ", Age(view.state_ms()), ": ", OneLine(view.reason()));
   switch (view.state()) {
     case View::STATE_RECOVERING:
-      return absl::StrCat(
-          view.nodes().empty() ? "waits for its first nodes, for " : "a new coordinator finds out what runs, for ",
-          Age(view.state_ms()));
+      if (view.nodes().empty()) return absl::StrCat("waits for its first nodes, for ", Age(view.state_ms()));
+      // Where nobody reports a round, it is a start like any other for a person.
+      if (!view.has_round()) return waits;
+      return absl::StrCat("has a new coordinator, which finds out what runs, for ", Age(view.state_ms()));
     case View::STATE_GATHERING:
-      return absl::StrCat("waits for nodes for ", Age(view.state_ms()), ": ", OneLine(view.reason()));
+      return waits;
     case View::STATE_RUNNING:
-      return absl::StrCat(view.round().has_age_ms()
-                              ? absl::StrCat("runs for ", Age(view.round().age_ms()))
-                              : absl::StrCat("runs, taken over ", Age(view.state_ms()), " ago"),
-                          ": ", size, ", round ", view.round().number());
+      return absl::StrCat("runs: ", size, ", round ", view.round().number(),
+                          view.round().has_age_ms() ? absl::StrCat(" for ", Age(view.round().age_ms()))
+                                                    : absl::StrCat(", taken over ", Age(view.state_ms()), " ago"));
     case View::STATE_DRAINING:
       return absl::StrCat("ends round ", view.round().number(), " for ", Age(view.state_ms()), ": ",
                           OneLine(view.reason()));

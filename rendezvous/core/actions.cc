@@ -59,9 +59,8 @@ void EndWithSuccess(const Glance& glance, const Acting& acting, Effects* out) {
   ConcludeWith(glance.now, 0, "every worker exited 0", acting.job, out);
 }
 
-void EndCancelled(const Glance& glance, const Acting& acting, Effects* out) {
-  ConcludeWith(glance.now, kExitCancelled, absl::StrCat("cancelled on ", glance.job.cancelled_on), acting.job,
-               out);
+void EndAsAsked(const Glance& glance, const Acting& acting, Effects* out) {
+  ConcludeWith(glance.now, glance.job.asked_to_stop->exit_code, glance.job.asked_to_stop->why, acting.job, out);
 }
 
 void EndBecauseOneCannotStart(const Glance& glance, const Acting& acting, Effects* out) {
@@ -83,7 +82,7 @@ void EndBecauseTooFewCame(const Glance& glance, const Acting& acting, Effects* o
 }
 
 void EndAfterTheLastRound(const Glance& glance, const Acting& acting, Effects* out) {
-  if (!glance.job.cancelled_on.empty()) return EndCancelled(glance, acting, out);
+  if (glance.job.asked_to_stop) return EndAsAsked(glance, acting, out);
   Conclude(glance.now, *VerdictAfter(glance.job, glance.account()), acting.job, out);
 }
 

@@ -21,7 +21,7 @@ using Action = void(const Glance& glance, const Acting& acting, Effects* out);
 
 // Verdicts without a further round.
 Action EndWithSuccess;
-Action EndCancelled;
+Action EndAsAsked;
 Action EndBecauseOneCannotStart;
 Action EndBecauseNobodyJoined;
 Action EndBecauseTooFewCame;

@@ -30,7 +30,7 @@ RestartLedger RestartLedger::After(const RoundResult& round, const CoordinatorOp
   if (round.lasted >= kFastFailure) next.fast_failures = 0;
   if (round.end == EndCause::kWorkerFailure) {
     next.NoteFailure(round, options);
-  } else if (!round.loss_is_free) {
+  } else if (round.end != EndCause::kAsked && !round.loss_is_free) {
     if (!MadeProgress(round)) next.idle_changes = Next(idle_changes);
     if (round.end == EndCause::kNodeLoss) next.losses.push_back(round.at);
   }

@@ -13,9 +13,10 @@
 
 namespace muster::rendezvous {
 
-// Why a round ended. Any number of worker failures in one round counts as one.
-enum class EndCause { kMembership, kWorkerFailure, kNodeLoss };
-inline constexpr size_t kEndCauses = 3;
+// Why a round ended; kAsked: somebody wanted another one, which costs nothing. Any number of worker failures in
+// one round counts as one.
+enum class EndCause { kMembership, kWorkerFailure, kNodeLoss, kAsked };
+inline constexpr size_t kEndCauses = 4;
 
 struct RoundResult {
   EndCause end = EndCause::kMembership;

@@ -13,6 +13,7 @@
 #include "rendezvous/core/explain.h"
 #include "rendezvous/core/learning.h"
 #include "rendezvous/core/losses.h"
+#include "rendezvous/core/orders.h"
 #include "rendezvous/core/progress.h"
 #include "rendezvous/core/stack_view.h"
 #include "rendezvous/core/steps.h"
@@ -31,7 +32,7 @@ bool Coordinator::finished() const {
 
 // A verdict, or a cancellation that leads to one, reaches the nodes first: finished() is bounded, too.
 bool Coordinator::MayEnd(BootTime now) const {
-  if (!job_.asked_to_end_at || job_.IsOver() || !job_.cancelled_on.empty()) return false;
+  if (!job_.asked_to_end_at || job_.IsOver() || job_.asked_to_stop) return false;
   return std::none_of(job_.hosts.begin(), job_.hosts.end(),
                       [&](const auto& entry) { return job_.NeedsCoordinator(now, entry.second); });
 }
@@ -212,6 +213,17 @@ void Coordinator::OnStacksWanted(BootTime now, Effects* out) {
 void Coordinator::OnRankWanted(BootTime now, int rank, Effects* out) {
   Host* const host = WantRank(now, rank, &job_);
   if (host != nullptr && host->IsAttached()) outbox_.Send(now, job_, host, out);
+}
+
+void Coordinator::OnOrder(BootTime now, const v1::Order& order, Effects* out) {
+  const Recording recording(now, &job_, out);
+  NoticeLateness(now);
+  if (!TakeOrder(now, order, &job_, out)) return;
+  DecideAndPush(now, out);
+  for (auto& [id, host] : job_.hosts) {
+    const bool hears = !host.leave_order.empty() || job_.signalling.For(now, id);
+    if (hears && host.IsAttached()) outbox_.Send(now, job_, &host, out);
+  }
 }
 
 void Coordinator::OnAskedToEnd(BootTime now, Effects* out) {

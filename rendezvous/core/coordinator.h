@@ -16,6 +16,7 @@
 
 #include "base/core/driver.h"
 #include "base/core/time.h"
+#include "muster/v1/control.pb.h"
 #include "muster/v1/rendezvous.pb.h"
 #include "rendezvous/core/announcements.h"
 #include "rendezvous/core/conditions.h"
@@ -46,6 +47,8 @@ class Coordinator {
   // People want to see where the workers stand (stack_view.h).
   void OnStacksWanted(BootTime now, Effects* out);
   void OnRankWanted(BootTime now, int rank, Effects* out);
+  // Somebody orders something (orders.h).
+  void OnOrder(BootTime now, const v1::Order& order, Effects* out);
   // The process of a separate coordinator was asked to end. It may end once MayEnd.
   void OnAskedToEnd(BootTime now, Effects* out);
 

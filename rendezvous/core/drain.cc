@@ -101,7 +101,9 @@ std::optional<StopReason> WhyStop(BootTime now, const Job& job) {
     return StopReason{.text = round.losses.text.empty() ? "a node was lost" : round.losses.text,
                       .is_logged = round.losses.is_logged};
   }
-  if (!job.cancelled_on.empty()) return StopReason{.text = absl::StrCat("cancelled on ", job.cancelled_on)};
+  if (job.asked_to_stop)
+    return StopReason{.text = job.asked_to_stop->why, .is_logged = job.asked_to_stop->is_logged};
+  if (!round.restart_order.empty()) return StopReason{.text = round.restart_order, .is_logged = true};
   const bool absent_may_return = job.OnlyAbsentNodesRun();
   for (const auto& [id, host] : job.hosts) {
     if (!host.part.in_round) continue;

@@ -28,7 +28,7 @@ const std::vector<std::string_view>& JobEvents() {
       events::kNodeUnusable, events::kNodeUsable,    events::kNodesDiffer,     events::kHang,
       events::kSlowRanks,    events::kTakeover,      events::kVerdict,         events::kStalled,
       events::kRestartStorm, events::kBudgetLow,     events::kSparesExhausted, events::kLeaving,
-      events::kNodeSuspect,  events::kWaitingLong};
+      events::kNodeSuspect,  events::kWaitingLong,   events::kOrdered};
   return *names;
 }
 

@@ -73,6 +73,7 @@ struct GreatestRound {
     BootTime began = absl::InfinitePast();
     std::string cause;
   } drain;
+  std::string restart_order;  // somebody wants another round in its place, and why; empty: nobody does
   Successes successes;
   GoneMembers gone;
 

@@ -78,6 +78,7 @@ struct Host {
   BootTime lease_until = absl::InfinitePast();  // its workers may run until then, by the coordinator's clock
   int seat = -1;
   bool hint_is_void = false;  // it has claimed the place of a live node, as a hint
+  std::string leave_order;    // somebody wants it to leave the job, and why; empty: nobody does
   Exchange exchange;
   Part part;
   bool in_farewell_audience = false;            // receives this coordinator's farewell, is counted in its known_to

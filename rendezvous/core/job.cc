@@ -16,7 +16,8 @@ Job::Job(CoordinatorOptions options_given, BootTime now, uint64_t random)
       hang(StallJudge(options.hang_timeout, options.start_timeout), random),
       pauses(now, options.lease),
       stacks(random),
-      ranks(random) {}
+      ranks(random),
+      signalling(random) {}
 
 // ---- one host -----------------------------------------------------------------------------------------------
 
@@ -203,7 +204,7 @@ bool Job::OthersAttached(BootTime now, const Host& primary) const {
 // kLatecomers after its own start. A job that took longer, was cancelled or asked to leave, or never had a round
 // ends at once. So does one whose coordinator had a predecessor: it does not know which nodes were there before.
 bool Job::AwaitsLatecomers(BootTime now) const {
-  if (state != State::kReleasing || succession.had_predecessor() || MakesNoMoreRounds() || !cancelled_on.empty()) {
+  if (state != State::kReleasing || succession.had_predecessor() || MakesNoMoreRounds() || asked_to_stop) {
     return false;
   }
   if (!greatest.IsKnown()) return false;

@@ -18,11 +18,13 @@
 #include "rendezvous/core/hang.h"
 #include "rendezvous/core/hosts.h"
 #include "rendezvous/core/options.h"
+#include "rendezvous/core/order_book.h"
 #include "rendezvous/core/own_pauses.h"
 #include "rendezvous/core/rank_questions.h"
 #include "rendezvous/core/refusals.h"
 #include "rendezvous/core/root_cause.h"
 #include "rendezvous/core/round_history.h"
+#include "rendezvous/core/signalling.h"
 #include "rendezvous/core/stack_question.h"
 #include "rendezvous/core/state.h"
 #include "rendezvous/core/step_history.h"
@@ -30,6 +32,13 @@
 #include "rendezvous/core/time_ledger.h"
 
 namespace muster::rendezvous {
+
+// Somebody wants the job to end, whatever becomes of its workers: the first who did.
+struct AskedToStop {
+  int exit_code = 0;
+  std::string why;         // "cancelled on node 2 (worker-2)"; that node need not stay to the end
+  bool is_logged = false;  // the log has `why` already
+};
 
 struct Job {
   Job(CoordinatorOptions options, BootTime now, uint64_t random);
@@ -55,6 +64,8 @@ struct Job {
   StackQuestion stacks;
   RankQuestions ranks;
   EventBook events;
+  OrderBook orders;
+  Signalling signalling;
 
   std::optional<v1::Verdict> verdict;
   BootTime concluded_at = absl::InfiniteFuture();  // when this coordinator reached or learned the verdict
@@ -62,8 +73,8 @@ struct Job {
   // Otherwise, if this coordinator dies and its successor is cut off from all nodes that know the verdict, the
   // successor could conclude another one.
   bool verdict_kept = false;
-  std::string cancelled_on;   // "node 2 (worker-2)", the first that cancelled the job; it need not stay to the end
-  bool some_strayed = false;  // in some round a trainer was lost without proof that it ended
+  std::optional<AskedToStop> asked_to_stop;
+  bool some_strayed = false;    // in some round a trainer was lost without proof that it ended
   bool has_taken_over = false;  // an earlier coordinator has served this job
   bool primary_leaves = false;  // this coordinator's own node is ending: no more rounds are made
   // When the separate process of this coordinator was asked to end: no more rounds are made, either.

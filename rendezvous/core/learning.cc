@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/core/check.h"
 #include "base/crypto/held.h"
+#include "base/exit_codes.h"
 #include "base/wire/ids.h"
 #include "rendezvous/core/enter.h"
 #include "rendezvous/core/explain.h"
@@ -252,11 +253,14 @@ Host& Learn(BootTime now, StreamId stream, const v1::AgentStatus& status, Job* j
   job->hosts.Claim(host);
   LearnPrimaryLeaves(host, job, out);
   LearnRounds(now, host, job, out);
-  if (status.cancelled() && job->cancelled_on.empty()) job->cancelled_on = NodeName(*job, host);
+  if (status.cancelled() && !job->asked_to_stop)
+    job->asked_to_stop =
+        AskedToStop{.exit_code = kExitCancelled, .why = absl::StrCat("cancelled on ", NodeName(*job, host))};
   LearnFarewell(host, job);
   LearnLoss(now, heard_before, host, *job);
   LearnFailure(now, host, job);
   LearnStacks(now, host, job);
+  if (status.has_signalled()) job->signalling.Learn(status.host_id(), status.signalled());
   LearnEvents(now, host, job);
   LearnTakeover(host, job, out);
   if (job->Follows(host)) host.exchange.NoteApplied(host.status.applied().seq());

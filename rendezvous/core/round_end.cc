@@ -32,14 +32,15 @@ std::string BudgetSpent(int budget, const std::string& what, const std::string& 
 EndCause Classify(const GreatestRound& round, const std::optional<SeenFailure>& cause,
                   const std::vector<FailureRef>& failures) {
   if (round.losses.at && (!cause || *round.losses.at <= cause->at + kEchoWindow)) return EndCause::kNodeLoss;
-  if (!cause) return EndCause::kMembership;
+  const EndCause otherwise = round.restart_order.empty() ? EndCause::kMembership : EndCause::kAsked;
+  if (!cause) return otherwise;
   // If no worker failed before the drain started, the round was stopped for another reason, and the failures come
   // from workers that saw their peers end. Any failure counts here, not only the root cause, which need not be the
   // earliest: a signal ranks above an exit code.
   const bool failed_before = std::any_of(failures.begin(), failures.end(), [&round](const FailureRef& f) {
     return f.at <= round.drain.began && !f.failure->after_our_signal();
   });
-  return failed_before ? EndCause::kWorkerFailure : EndCause::kMembership;
+  return failed_before ? EndCause::kWorkerFailure : otherwise;
 }
 
 std::string Describe(const GreatestRound& round, EndCause end, const std::optional<SeenFailure>& cause) {

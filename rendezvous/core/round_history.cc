@@ -12,6 +12,7 @@ namespace {
 
 EndCause EndCauseOf(int kind) {
   if (kind == v1::EndedRound::KIND_WORKER_FAILURE) return EndCause::kWorkerFailure;
+  if (kind == v1::EndedRound::KIND_ASKED) return EndCause::kAsked;
   return kind == v1::EndedRound::KIND_NODE_LOSS ? EndCause::kNodeLoss : EndCause::kMembership;
 }
 
@@ -42,6 +43,8 @@ v1::EndedRound::Kind KindOf(EndCause end) {
       return v1::EndedRound::KIND_WORKER_FAILURE;
     case EndCause::kNodeLoss:
       return v1::EndedRound::KIND_NODE_LOSS;
+    case EndCause::kAsked:
+      return v1::EndedRound::KIND_ASKED;
   }
   return v1::EndedRound::KIND_UNKNOWN;
 }

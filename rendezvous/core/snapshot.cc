@@ -145,7 +145,8 @@ void AddEnded(BootTime now, const RoundHistory& history, v1::JobView* view) {
     if (round.starting) ended->set_starting_ms(WireMilliseconds(*round.starting));
   }
   *view->mutable_recoveries() = history.recoveries().ToMessage();
-  for (const EndCause end : {EndCause::kMembership, EndCause::kWorkerFailure, EndCause::kNodeLoss}) {
+  for (const EndCause end :
+       {EndCause::kMembership, EndCause::kWorkerFailure, EndCause::kNodeLoss, EndCause::kAsked}) {
     v1::Restarts* const restarts = view->add_restarts();
     restarts->set_kind(KindOf(end));
     restarts->set_count(history.Restarts(end));
@@ -241,6 +242,7 @@ v1::JobView Snapshot(BootTime now, const Job& job) {
   v1::JobView view;
   view.set_run_id(job.options.run_id);
   view.set_state(StateOf(job));
+  *view.mutable_epoch() = job.epoch();
   view.set_state_ms(WireMilliseconds(now - job.state_since));
   view.set_reason(ReasonOf(job));
   view.set_min_nodes(job.options.min_nodes);

@@ -24,10 +24,10 @@ bool AnyHost(const Job& job, Predicate holds) {
 bool AllSucceeded(const Glance& glance) { return glance.job.EveryNodeSucceeded(); }
 
 // A coordinator that starts anew in an agent first hears its own host, which may know how the job has ended.
-bool IsCancelled(const Glance& glance) {
+bool IsAskedToStop(const Glance& glance) {
   const Job& job = glance.job;
   const bool awaits_own_host = job.options.in_agent && job.OwnHost() == nullptr;
-  return !job.farewell && !job.cancelled_on.empty() && !awaits_own_host;
+  return !job.farewell && job.asked_to_stop && !awaits_own_host;
 }
 
 // A verdict before the first round waits for nodes that are still starting: they hear why the job ends, and one of
@@ -96,10 +96,9 @@ bool TheRoundMustStop(const Glance& glance) {
 // The next coordinator counts the cost if this one has said farewell.
 bool TheRoundIsDrained(const Glance& glance) { return !glance.job.farewell && glance.is_drained(); }
 
-// A budget is used up, by job.counts, which hold the drained round already, or the job was cancelled.
+// A budget is used up, by job.counts, which hold the drained round already, or somebody wants the end.
 bool TheDrainedRoundWasTheLast(const Glance& glance) {
-  return TheRoundIsDrained(glance) &&
-         (!glance.job.cancelled_on.empty() || VerdictAfter(glance.job, glance.account()));
+  return TheRoundIsDrained(glance) && (glance.job.asked_to_stop || VerdictAfter(glance.job, glance.account()));
 }
 
 // After a verdict that an agent reported, the other members of its round are about to reconnect, and must receive
@@ -127,7 +126,8 @@ const std::vector<Transition>& Transitions() {
   static const std::vector<Transition> table = {
       {S::kRecovering, S::kVerdict, "a status", "every member of the greatest round succeeded", "VERDICT 0",
        AllSucceeded, EndWithSuccess},
-      {S::kRecovering, S::kVerdict, "a status", "the job was cancelled", "VERDICT 130", IsCancelled, EndCancelled},
+      {S::kRecovering, S::kVerdict, "a status", "the job was cancelled, or ordered to stop", "VERDICT",
+       IsAskedToStop, EndAsAsked},
       {S::kRecovering, S::kDraining, "a status",
        "a member failed, stopped, is leaving or let its lease expire; a node runs another round or missed it",
        "STOP", AMemberCannotGoOn, StopRecoveredRound},
@@ -151,7 +151,8 @@ const std::vector<Transition>& Transitions() {
        AllSucceeded, EndWithSuccess},
       {S::kGathering, S::kVerdict, "a status or time", "before the first round, a node cannot start its program",
        "VERDICT", OneCannotStart, EndBecauseOneCannotStart},
-      {S::kGathering, S::kVerdict, "a status", "the job was cancelled", "VERDICT 130", IsCancelled, EndCancelled},
+      {S::kGathering, S::kVerdict, "a status", "the job was cancelled, or ordered to stop", "VERDICT",
+       IsAskedToStop, EndAsAsked},
       {S::kGathering, S::kRunning, "readiness or time",
        "enough nodes are ready (fixed: all; MIN:MAX: see last call)", "RUN with a lease", ARoundMayBegin,
        MakeRound},
@@ -164,8 +165,8 @@ const std::vector<Transition>& Transitions() {
 
       {S::kRunning, S::kVerdict, "a status", "every member succeeded", "VERDICT 0", AllSucceeded, EndWithSuccess},
       {S::kRunning, S::kDraining, "a status or time",
-       "a member failed, was lost, is leaving or cannot end a rank that hangs; a new node can join; the job was "
-       "cancelled",
+       "a member failed, was lost, is leaving or cannot end a rank that hangs; a new node can join; somebody "
+       "wants a restart or the end",
        "STOP", TheRoundMustStop, StopRound},
       {S::kRunning, S::kVerdict, "a status", "it reports a verdict", "VERDICT", SomeoneKnowsTheVerdict, nullptr},
       {S::kRunning, S::kRecovering, "a status", "it follows a greater epoch", "WAIT of a greater epoch",
@@ -174,7 +175,7 @@ const std::vector<Transition>& Transitions() {
       {S::kDraining, S::kVerdict, "a status", "every member reports success", "VERDICT 0", AllSucceeded,
        EndWithSuccess},
       {S::kDraining, S::kVerdict, "a status or time",
-       "the drain is complete; a budget is used up, or the job was cancelled", "VERDICT",
+       "the drain is complete; a budget is used up, or somebody wants the end", "VERDICT",
        TheDrainedRoundWasTheLast, EndAfterTheLastRound},
       {S::kDraining, S::kGathering, "a status or time",
        "every member is READY after this STOP, confirmed dead, or past its lease; the budgets suffice; lease and "

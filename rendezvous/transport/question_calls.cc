@@ -23,7 +23,7 @@ namespace {
 // The others are those of a door.
 bool IsAnswered(v1::Question::Kind kind) {
   return kind == v1::Question::KIND_STATUS || kind == v1::Question::KIND_STACKS ||
-         kind == v1::Question::KIND_EVENTS || kind == v1::Question::KIND_RANK;
+         kind == v1::Question::KIND_EVENTS || kind == v1::Question::KIND_RANK || kind == v1::Question::KIND_ORDER;
 }
 
 }  // namespace
@@ -79,11 +79,11 @@ grpc::Status QuestionCalls::Reply(const Call& call, grpc::ByteBuffer* bytes) {
 }
 
 absl::StatusOr<grpc::Slice> QuestionCalls::AnswerTo(const v1::Question& question) {
-  Kept& kept = kept_[question.kind()];
-  if (kept.rank == question.rank() && EventLoop::Now() < kept.at + kAnswerKept) return kept.answer;
+  if (const grpc::Slice* const kept = kept_.Find(EventLoop::Now(), question)) return *kept;
   ASSIGN_OR_RETURN(const v1::JobView view, view_(question));
-  kept = {grpc::Slice(view.SerializeAsString()), EventLoop::Now(), question.rank()};
-  return kept.answer;
+  const grpc::Slice answer(view.SerializeAsString());
+  kept_.Keep(EventLoop::Now(), question, answer);
+  return answer;
 }
 
 void QuestionCalls::Clear() {

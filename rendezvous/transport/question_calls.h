@@ -5,7 +5,6 @@
 #include <grpcpp/grpcpp.h>
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <set>
 
@@ -14,6 +13,7 @@
 #include "muster/v1/control.grpc.pb.h"
 #include "muster/v1/control.pb.h"
 #include "rendezvous/transport/completion_thread.h"
+#include "rendezvous/transport/kept_answers.h"
 
 namespace muster::rendezvous {
 
@@ -55,12 +55,7 @@ class QuestionCalls {
   bool stopping_ = false;
   std::unique_ptr<Call> accepting_;
   std::set<std::unique_ptr<Call>> calls_;
-  struct Kept {
-    grpc::Slice answer;
-    BootTime at = absl::InfinitePast();
-    int rank = 0;  // of KIND_RANK
-  };
-  std::map<v1::Question::Kind, Kept> kept_;
+  KeptAnswers<grpc::Slice> kept_{kAnswerKept};
 };
 
 }  // namespace muster::rendezvous

@@ -12,7 +12,8 @@ import cluster
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "docs/reference.md"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-COMMANDS = ("run", "local", "coordinator", "host", "env", "hostfile", "health", "status", "stacks", "events", "install", "token")
+COMMANDS = ("run", "local", "coordinator", "host", "env", "hostfile", "health", "status", "stacks", "events", "stop", "restart", "drain", "signal", "install",
+            "token")
 # Options of other programs that the pages show.
 FOREIGN = {"nodes", "gpus-per-node", "ntasks-per-node", "cpus-per-task", "kill-on-bad-exit", "no-kill", "map-by",
            "preset", "build", "target", "test-dir", "tests", "checkpoint", "no-torch", "arch",

@@ -53,7 +53,7 @@ class Srun(SlurmTest):
         node = self.start(job, ["srun", "--nodes=3", "--ntasks-per-node=1"])
         run_id = job.wait_for_round(0)[0]["run_id"]
         look = ["srun", f"--jobid={run_id}", "--overlap", "-N1", "-n1", str(cluster.BINARY), "status", "--rdzv-id", run_id]
-        wait_until("the job is well", lambda: self.slurm.run(*look).startswith(f"well: job {run_id} runs for "))
+        wait_until("the job is well", lambda: self.slurm.run(*look).startswith(f"well: job {run_id} runs: "))
         job.open_gate()
         self.assertEqual(0, node.exit_code())
 

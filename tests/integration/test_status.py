@@ -77,7 +77,7 @@ class Status(ClusterTest):
         self.assertEqual(2, said["round"]["world_size"])
         text = self.status("--verbose")
         self.assertEqual(0, text.returncode, text.stderr)
-        self.assertRegex(text.stdout, rf"^well: job {self.job.job_id} runs for .*: 2 workers on 2 nodes, round 1\n")
+        self.assertRegex(text.stdout, rf"^well: job {self.job.job_id} runs: 2 workers on 2 nodes, round 1 for \d+s\n")
 
     def test_every_node_answers_for_the_whole_job(self):
         for options in ((), ("--token-file", self.token_file())):
@@ -183,7 +183,7 @@ class Status(ClusterTest):
         self.when("gathering")
         job.start(1)
         out, err = waits.communicate(timeout=cluster.LIMIT_S)
-        self.assertRegex(out, f"job {job.job_id} runs for", err)
+        self.assertRegex(out, f"job {job.job_id} runs: ", err)
         self.assertEqual(0, waits.returncode)
         self.assertRegex(err, "^muster: waiting for a round: ")
         both = self.status("--wait", "ended", "--watch")

@@ -52,7 +52,7 @@ class Watch(ClusterTest):
     def test_the_state_of_the_job_is_drawn_and_redrawn(self):
         job = self.start(options=("--lease", "5m"))
         screen = self.watch()
-        screen.await_text(f"well: job {job.job_id} runs for")
+        screen.await_text(f"well: job {job.job_id} runs: ")
         self.assertRegex(screen.seen(), r"(?m)^r +0 \S+ +rank 0 +running, heard")
         cluster.stop(job.nodes[1].agent())
         screen.await_text("ATTENTION")

@@ -37,7 +37,8 @@ void AgentShell::Drive(AgentProcess* agent) {
 }
 
 void AgentShell::Tick(AgentProcess* agent) {
-  if (agent->home != nullptr) agent->home->Tick(env_->scenario().people_ask);  // first, as in the process
+  if (agent->home != nullptr)
+    agent->home->Tick(env_->scenario().people_ask, env_->scenario().people_order);  // first, as in the process
   const bool others = agent->home != nullptr && agent->home->ServesOthers();
   agent->Feed(&agent::AgentCore::OnServesOthers, others);
   agent->Feed(&agent::AgentCore::OnTick);

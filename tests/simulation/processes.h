@@ -6,6 +6,7 @@
 // actions.
 #pragma once
 
+#include <csignal>
 #include <deque>
 #include <functional>
 #include <map>
@@ -14,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "agent/host/core/host_core.h"
 #include "agent/process/core/agent_core.h"
 #include "rendezvous/core/coordinator.h"
@@ -148,11 +150,23 @@ struct CoordinatorHome {
 
   // Whether a node other than the primary's is connected.
   bool ServesOthers() const;
-  // people_ask: as in Scenario.
-  void Tick(bool people_ask) {
-    constexpr int kAskEvery = 3;  // ticks
+  // What people do, as in Scenario.
+  void Tick(bool people_ask, bool people_order) {
+    constexpr int kAskEvery = 3, kOrderEvery = 40, kLastOrder = 400;  // ticks
     Feed(&rendezvous::Coordinator::OnTick);
-    if (people_ask && ++ticks % kAskEvery == 0) Feed(&rendezvous::Coordinator::OnStacksWanted);
+    ++ticks;
+    if (people_ask && ticks % kAskEvery == 0) Feed(&rendezvous::Coordinator::OnStacksWanted);
+    if (people_order && ticks % kOrderEvery == 0 && ticks <= kLastOrder) GiveOrder(ticks / kOrderEvery);
+  }
+  // Each fourth one is a restart; each comes twice.
+  void GiveOrder(int number) {
+    v1::Order order;
+    order.set_id(absl::StrCat(number));
+    order.set_by("root@gpu-1");
+    *order.mutable_epoch() = core.epoch();
+    order.set_kind(number % 4 == 0 ? v1::Order::KIND_RESTART : v1::Order::KIND_SIGNAL);
+    order.set_signal(SIGUSR1);
+    for (int i = 0; i < 2; ++i) Feed(&rendezvous::Coordinator::OnOrder, order);
   }
   // Passes an event to the core.
   template <typename Event, typename... Payload>

@@ -225,6 +225,7 @@ Scenario DrawScenario(uint64_t seed) {
   DrawPreload(Prng(seed ^ 0x92E10AD), s);
   s.job.run_id_may_repeat = Prng(seed ^ 0x4E07).Chance(25);
   s.people_ask = Prng(seed ^ 0xA5C).Chance(15);
+  s.people_order = !s.faults.only_agents_die && Prng(seed ^ 0x02DE2).Chance(8);  // else no worker is ever stopped
   return s;
 }
 

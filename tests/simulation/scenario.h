@@ -254,7 +254,8 @@ struct Scenario {
   ClockErrors clocks;
   NetworkHabits network;
   FaultMix faults;
-  bool people_ask = false;  // again and again, where the workers stand
+  bool people_ask = false;    // again and again, where the workers stand
+  bool people_order = false;  // signals to all workers, and a few restarts
 
   // No fault of processes and network except by the weights.
   bool quiet_but_for_weights() const {

@@ -29,7 +29,7 @@ void SeparateCoordinators::Start(Machine* machine) {
 }
 
 void SeparateCoordinators::Tick(AloneProcess* alone) {
-  alone->home->Tick(scenario_.people_ask);
+  alone->home->Tick(scenario_.people_ask, scenario_.people_order);
   if (alone->home->core.MayEnd(alone->machine->BootAt(env_->now())))
     return End(alone, !cluster_->VerdictIsKnown());
   if (!alone->home->core.finished()) return;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -63,6 +64,13 @@ struct SignalRest {};
 // Signals the topmost processes of the workers' sessions that handle the signal. Answer: OnForwarded.
 struct ForwardSignal {
   int signal = 0;
+};
+// Signals these workers: their groups, or only the topmost processes of their sessions that handle the signal.
+// Answer: OnRanksSignalled.
+struct SignalRanks {
+  int signal = 0;
+  std::set<int> local_ranks;
+  bool only_handlers = true;
 };
 // Ends a worker that does not go on: SIGABRT, at which Python writes its stacks where faulthandler is enabled, and
 // kHungGrace later SIGKILL. It has failed by itself, for this reason.
@@ -136,10 +144,11 @@ struct Finish {
 struct HurryFinish {
   bool cancel = false;  // SIGINT: a last command that fails because of it has been cancelled
 };
-using Effect = std::variant<StartAgent, KillAgent, SendStatus, SpawnWorkers, StartPreloader, ReadLearned,
-                            KeepLearned, StopPreloader, SignalWorkers, StopWorkers, SignalRest, ForwardSignal,
-                            EndHungWorker, TakeSnapshot, KeepSnapshot, Sweep, GatherRoundOutput, GatherCheckOutput,
-                            SetKernelTimer, RenewOffer, StartCheck, AskGpus, StopSelf, Finish, HurryFinish, Note>;
+using Effect =
+    std::variant<StartAgent, KillAgent, SendStatus, SpawnWorkers, StartPreloader, ReadLearned, KeepLearned,
+                 StopPreloader, SignalWorkers, StopWorkers, SignalRest, ForwardSignal, SignalRanks, EndHungWorker,
+                 TakeSnapshot, KeepSnapshot, Sweep, GatherRoundOutput, GatherCheckOutput, SetKernelTimer,
+                 RenewOffer, StartCheck, AskGpus, StopSelf, Finish, HurryFinish, Note>;
 using Effects = std::vector<Effect>;
 
 }  // namespace muster::host

@@ -91,6 +91,7 @@ void HostCore::SendStatus(Effects* out) {
   if (!unfit && !round_.active()) status.set_preparing(Preparing());
   status.set_flushed(exit_.flushed());
   hang_watch_.Describe(&status);
+  signal_orders_.Describe(&status);
   for (const int64_t rate : steps_.ByLines()) status.add_step_rates(rate);
   for (const int64_t rate : steps_.ByTouches()) status.add_touch_rates(rate);
   for (const int64_t step : steps_.Newest()) status.add_steps(step);
@@ -186,6 +187,7 @@ void HostCore::OnDirective(BootTime now, const v1::HostDirective& directive, Eff
   }
   Obey(now, directive, out);
   hang_watch_.OnDirective(now, directive, round_.stopping(), out);
+  if (round_.live_workers() > 0) signal_orders_.OnDirective(directive, started(), out);
   Prepare(now, out);
   if (newly_applied && !finished_) SendStatus(out);
 }
@@ -458,6 +460,17 @@ void HostCore::OnForwarded(BootTime, int signal, int processes, Effects* out) {
                absl::StrCat(DescribeSignal(signal), " was not forwarded: no worker process handles it"), out);
   }
   hang_watch_.AskedBySignal(out);
+}
+
+void HostCore::OnRanksSignalled(BootTime, int signal, int processes, Effects* out) {
+  if (finished_) return;
+  Say(Severity::kInfo,
+      absl::StrCat(DescribeSignal(signal), " was sent to ", processes,
+                   processes == 1 ? " worker process" : " worker processes", " (muster signal)"),
+      out, {.event = events::kOrdered});
+  signal_orders_.OnSignalled(processes);
+  if (signal == SIGSTOP || signal == SIGCONT) hang_watch_.OnSuspended(signal == SIGSTOP);
+  SendStatus(out);
 }
 
 void HostCore::OnSnapshot(BootTime, const std::vector<RankSnapshot>& ranks, Effects* out) {

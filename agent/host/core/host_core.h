@@ -28,6 +28,7 @@
 #include "agent/host/core/memory_use.h"
 #include "agent/host/core/preload.h"
 #include "agent/host/core/restart_history.h"
+#include "agent/host/core/signal_orders.h"
 #include "agent/host/core/step_rates.h"
 #include "base/core/driver.h"
 #include "base/core/time.h"
@@ -97,6 +98,7 @@ class HostCore {
   // Answer to ForwardSignal: so many worker processes handle that signal. If none does, SIGUSR2 asks for a
   // snapshot of the workers.
   void OnForwarded(BootTime now, int signal, int processes, Effects* out);
+  void OnRanksSignalled(BootTime now, int signal, int processes, Effects* out);         // answer to SignalRanks
   void OnSnapshot(BootTime now, const std::vector<RankSnapshot>& ranks, Effects* out);  // answer to TakeSnapshot
   // Workers that have shown a sign of life, by local rank. Looked for about once a second.
   void OnSigns(BootTime now, const std::set<int>& local_ranks, Effects* out);
@@ -162,6 +164,7 @@ class HostCore {
   MemoryUse memory_use_;
   bool serves_others_ = false;  // other nodes use the coordinator on this node
   HangWatch hang_watch_;
+  SignalOrders signal_orders_;
   StepRates steps_;
   RestartHistory history_;
   bool finished_ = false;                        // Finish was appended: no event has an effect any more

@@ -7,8 +7,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <utility>
 
@@ -318,6 +320,24 @@ void Spawner::StopWorkers(int signal) {
 }
 
 int Spawner::ForwardSignal(int signal) { return SignalHandlers(Sessions(), signal); }
+
+int Spawner::ForwardSignal(int signal, const std::set<pid_t>& workers) {
+  return SignalHandlers(LiveOf(workers), signal);
+}
+
+int Spawner::SignalGroups(int signal, const std::set<pid_t>& workers) {
+  int groups = 0;
+  for (const pid_t leader : LiveOf(workers)) groups += kill(-leader, signal) == 0 ? 1 : 0;
+  return groups;
+}
+
+std::set<pid_t> Spawner::LiveOf(const std::set<pid_t>& workers) const {
+  const std::set<pid_t> sessions = Sessions();
+  std::set<pid_t> live;
+  std::set_intersection(workers.begin(), workers.end(), sessions.begin(), sessions.end(),
+                        std::inserter(live, live.end()));
+  return live;
+}
 
 void Spawner::KillWorkers() {
   SignalWorkers(SIGKILL);

@@ -93,6 +93,10 @@ class Spawner {
   void SignalRest() { drain_.SignalRest(); }
   // Signals the topmost processes of the workers' sessions that handle the signal. Returns their number.
   int ForwardSignal(int signal);
+  // The same for the sessions of these workers alone. SignalGroups: for their process groups, of which it returns
+  // the number that got the signal.
+  int ForwardSignal(int signal, const std::set<pid_t>& workers);
+  int SignalGroups(int signal, const std::set<pid_t>& workers);
   // Sends SIGKILL to all workers and stops waiting for spared processes: rest_ended is not called. For a sweep.
   void KillWorkers();
   // Processes other than workers that had the grace period, since the previous call.
@@ -135,6 +139,7 @@ class Spawner {
   void LoseAdopted(pid_t pid);
   std::unique_ptr<Process> Forget(pid_t pid);
   std::set<pid_t> Sessions() const;
+  std::set<pid_t> LiveOf(const std::set<pid_t>& workers) const;
 
   EventLoop* const loop_;
   const Inherited inherited_;

@@ -22,6 +22,7 @@ void DescribeRound(const v1::HostStatus& host, v1::AgentStatus* status) {
   status->set_progressed(host.progressed());
   if (host.has_snapshot()) *status->mutable_snapshot() = host.snapshot();
   if (host.has_stacks()) *status->mutable_stacks() = host.stacks();
+  if (host.has_signalled()) *status->mutable_signalled() = host.signalled();
   if (host.has_failure()) *status->mutable_failure() = host.failure();
 }
 

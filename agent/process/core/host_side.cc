@@ -98,7 +98,7 @@ void HostSide::ExtendLease(const v1::Directive& directive, std::optional<BootTim
   lease_deadline_ = std::max(lease_deadline_, deadline);
 }
 
-// Where do the workers stand, and which of them must end because of a hang.
+// Where do the workers stand, which of them must end because of a hang, and what people order.
 void HostSide::Ask(const v1::Directive& directive) {
   order_.set_snapshot(directive.snapshot());
   order_.set_stacks(directive.stacks());
@@ -107,6 +107,9 @@ void HostSide::Ask(const v1::Directive& directive) {
   order_.set_learned_silence_ms(directive.learned_silence_ms());
   order_.clear_hang();
   if (directive.has_hang()) *order_.mutable_hang() = directive.hang();
+  order_.clear_signal();
+  if (directive.has_signal()) *order_.mutable_signal() = directive.signal();
+  if (leave_.empty()) leave_ = CutUtf8(OneLine(directive.leave()), kMaxReasonShown);
 }
 
 void HostSide::Obey(BootTime now, const v1::Directive& directive, Effects* out) {

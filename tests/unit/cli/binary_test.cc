@@ -61,7 +61,7 @@ TEST(BinaryTest, CommandLineErrorsAre64EnvironmentErrors65) {
   EXPECT_EQ(
       Muster("dance 2>&1").output,
       "muster: dance: no such command; the commands are run, local, env, hostfile, coordinator, host, health, "
-      "status, stacks, events, install, token, version and help\n");
+      "status, stacks, events, stop, restart, drain, signal, install, token, version and help\n");
   EXPECT_THAT(Muster("rnu x.py 2>&1").output, HasSubstr("; did you mean muster run?\n"));
   EXPECT_THAT(Muster("train.py 2>&1").output, HasSubstr("; did you mean muster run train.py?\n"));
   EXPECT_THAT(Muster("--standalone x 2>&1").output, HasSubstr("; did you mean muster run --standalone?\n"));

@@ -60,6 +60,12 @@ class DoorTest : public ::testing::Test {
     question.set_rank(rank);
     return question;
   }
+  static v1::Question Ordering(const std::string& id) {
+    v1::Question question;
+    question.set_kind(v1::Question::KIND_ORDER);
+    question.mutable_order()->set_id(id);
+    return question;
+  }
   static v1::Question UntilEnd() {
     v1::Question question;
     question.set_kind(v1::Question::KIND_END);
@@ -84,6 +90,29 @@ TEST_F(DoorTest, ACoordinatorHereAnswersAtOnce) {
   const v1::Answer answer = Ask();
   EXPECT_EQ(answer.run_id(), "run");
   EXPECT_EQ(answer.view().run_id(), "of here");
+}
+
+TEST_F(DoorTest, EachOrderIsPassedOnAndNoAnswerToOneIsKept) {
+  int orders = 0;
+  Open({.look =
+            [&](const v1::Question& question) {
+              EXPECT_EQ(question.order().id(), absl::StrCat("order ", ++orders));
+              return View("here");
+            },
+        .ask = [](const v1::Question&, const Door::Done&) { FAIL() << "nobody else is asked"; }});
+  for (const char* id : {"order 1", "order 2"}) EXPECT_TRUE(Ask(Ordering(id)).has_view());
+  EXPECT_EQ(orders, 2);
+}
+
+TEST_F(DoorTest, WhileAnOrderIsPassedOnAnotherOneIsToComeAgain) {
+  std::vector<Door::Done> asked;
+  Open({.look = [](const v1::Question&) { return std::nullopt; },
+        .ask = [&](const v1::Question&, Door::Done done) { asked.push_back(std::move(done)); }});
+  const OwnedFd first = Knock();
+  ASSERT_TRUE(SendFrame(first.get(), Ordering("order 1")).ok());
+  EXPECT_EQ(Ask(Ordering("order 2")).why_not(), "something else of this kind is being asked: ask again");
+  thread_->Call([&] { asked.at(0)(View("there")); });
+  EXPECT_EQ(Await(first).view().run_id(), "there");
 }
 
 TEST_F(DoorTest, OnlyTheNameNeedsNoCoordinator) {
@@ -156,7 +185,7 @@ TEST_F(DoorTest, OneRankIsAskedForAtATime) {
   const OwnedFd waits = Knock();
   ASSERT_TRUE(SendFrame(waits.get(), AboutRank(3)).ok());
   for (bool is_heard = false; !is_heard;) thread_->Call([&] { is_heard = asked == 1; });
-  EXPECT_EQ(Ask(AboutRank(4)).why_not(), "another rank is being asked for: ask again");
+  EXPECT_EQ(Ask(AboutRank(4)).why_not(), "something else of this kind is being asked: ask again");
 }
 
 TEST_F(DoorTest, WhoWaitsForTheEndIsToldHowTheJobEnds) {

@@ -78,6 +78,19 @@ TEST_F(LineGroupsTest, PidsAddressesTimesAndTheOwnRankMayDiffer) {
             "[0-2] 2026-11-29T07:56:40Z (PID: 1) x\n");
 }
 
+TEST_F(LineGroupsTest, ADateByItselfIsWhatALineIsAbout) {
+  Write(0, "2026-01-01 00:00:00 reads day 2026-11-28\n");
+  Write(1, "2026-01-02 00:00:01 reads day 2026-11-29\n");
+  EXPECT_EQ(Pass(kGroupFor),
+            "0: 2026-01-01 00:00:00 reads day 2026-11-28\n1: 2026-01-02 00:00:01 reads day 2026-11-29\n");
+}
+
+TEST_F(LineGroupsTest, NoTextCanStandForWhatIsLeftOut) {
+  Write(0, "at 0x7f12ab\n");
+  Write(1, "at \x01?\n");
+  EXPECT_EQ(Pass(kGroupFor), "0: at 0x7f12ab\n1: at \x01?\n");
+}
+
 TEST_F(LineGroupsTest, OtherNumbersMakeAnotherLine) {
   for (const char* text : {"loss 0.5", "step 12", "device 0", "rapid 3", "took 00:01", "[rank3] x", "0x12"}) {
     const std::string other = absl::StrCat(absl::string_view(text).substr(0, std::string(text).size() - 1), "9");

@@ -221,6 +221,49 @@ TEST(WriterTest, LinesOfManyWorkersStayWholeAndInOrder) {
   for (int count : next) EXPECT_EQ(count, kLines);
 }
 
+// Two ranks, whose lines are grouped.
+class GroupedPipes {
+ public:
+  GroupedPipes(Writer* writer, int out_fd) {
+    writer->GroupLines(out_fd, 2);
+    for (const int rank : {0, 1})
+      writer->AdoptPipe(std::exchange(pipes_[rank].fds[0], -1), out_fd, std::to_string(rank) + "|", nullptr, {},
+                        rank);
+  }
+  void Say(int rank, const std::string& text) {
+    EXPECT_EQ(write(pipes_[rank].fds[1], text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  }
+  void End(int rank) { pipes_[rank].CloseIn(); }
+
+ private:
+  Pipe pipes_[2];
+};
+
+TEST(WriterTest, ALineOfAllRanksIsShownOnce) {
+  Pipe out;
+  Writer writer;
+  GroupedPipes ranks(&writer, out.fds[1]);
+  ranks.Say(0, "same\n");
+  ranks.Say(1, "same\n");
+  std::string all;
+  EXPECT_TRUE(Waited([&] { return !(all += out.ReadAvailable(0)).empty(); }));
+  EXPECT_EQ(all, "[0-1] same\n");
+}
+
+TEST(WriterTest, ALineThatWaitsIsShownAtTheEndOfItsRankAndOfTheWriter) {
+  Pipe out;
+  Writer writer;
+  GroupedPipes ranks(&writer, out.fds[1]);
+  ranks.Say(0, "first\n");
+  ranks.End(0);
+  std::string all;
+  EXPECT_TRUE(Waited([&] { return !(all += out.ReadAvailable(0)).empty(); }));
+  ranks.Say(1, "last\n");
+  ranks.End(1);
+  EXPECT_TRUE(writer.Flush(absl::Seconds(60)));
+  EXPECT_EQ(all + out.ReadAvailable(0), "0|first\n1|last\n");
+}
+
 TEST(WriterTest, ARawPipeIsPassedOnAtOnceAndAsItIs) {
   Pipe out, source;
   Writer writer;

@@ -55,7 +55,8 @@ AgentStatus: 1 string, 2 string, 3 StatusId, 4 string, 5 string, 6 Whereabouts, 
     24 int64, 25 int64, 26 Round, 27 Outcome, 28 Failure, 29 Endpoint, 30 Verdict, 31 string, 32 string,
     33 bool, 34 Failure, 35 uint32, 36 bool, 37 bool, 38 string, 40 int64, 41 int64, 42 map of string,
     43 string, 44 HostProof, 45 int64, 46 NodeSnapshot, 47 int32, 48 int64, 49 int64 list, 50 int64 list,
-    51 bool, 52 bool, 53 int64, 54 int64, 55 uint64, 56 int64 list, 57 int64, 58 NodeSnapshot, 59 Event list
+    51 bool, 52 bool, 53 int64, 54 int64, 55 uint64, 56 int64 list, 57 int64, 58 NodeSnapshot, 59 Event list,
+    60 SignalAnswer
 Settings: 1 int32, 2 int32, 3 int32, 4 int32, 5 int64, 6 int64
 Lease: 1 int64, 2 int64
 Wait: 1 string, 2 string list, 3 int32, 4 gone, 5 int32, 6 Holder, 7 bool
@@ -63,10 +64,12 @@ Stop: 1 RoundId, 2 string, 3 int64
 Release: 1 int32, 2 string
 Refused: 1 int32, 2 string, 3 bool
 Hang: 1 RoundId, 2 int32, 3 string, 4 bool
+SignalOrder: 1 uint64, 2 RoundId, 3 int32, 4 int64 list
+SignalAnswer: 1 uint64, 2 int32
 DirectiveHead: 6 uint32, 15 Refused
 Directive: 1 DirectiveId, 2 StatusId, 3 Lease, 4 Settings, 5 Round, 6 uint32, 7 fixed64, 8 fixed64, 9 fixed64,
     10 Wait, 11 Round, 12 Stop, 13 Verdict, 14 Release, 15 Refused, 16 uint64, 17 Hang, 18 int64, 19 uint64,
-    20 Event list, 21 int32
+    20 Event list, 21 int32, 22 SignalOrder, 23 string
 AgentHello: 1 uint32, 2 string, 3 bytes list, 4 map of bytes, 5 string, 6 string, 7 int32, 8 gone, 9 bytes
 HostHello: 1 string, 2 string, 3 int32, 4 int32, 5 gone, 6 HostChallenge
 HostChallenge: 1 bytes, 2 bytes list

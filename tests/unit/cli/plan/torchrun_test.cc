@@ -173,14 +173,16 @@ std::string Offered(const std::string& script, const std::string& words, int at)
 TEST(Completion, OffersCommandsOptionsAndTheirWordsInBash) {
   const auto script = CompletionScript("bash");
   ASSERT_TRUE(script.ok());
-  EXPECT_EQ(Offered(*script, "muster r", 1), "run ");
+  EXPECT_EQ(Offered(*script, "muster ru", 1), "run ");
   EXPECT_EQ(Offered(*script, "muster run --rdzv-e", 2), "--rdzv-endpoint ");
   EXPECT_EQ(Offered(*script, "/bin/torchrun --nnodes 2 --tee", 3), "--tee ");
   EXPECT_EQ(Offered(*script, "torchrun --nproc-per-node g", 2), "gpu ");
   EXPECT_THAT(Offered(*script, "torchrun train.py --nn", 2), Not(HasSubstr("--nnodes")))
       << "after the script its own options stand";
-  EXPECT_EQ(Offered(*script, "muster ''", 1),
-            "run local env hostfile coordinator host health status stacks events install token version help ");
+  EXPECT_EQ(
+      Offered(*script, "muster ''", 1),
+      "run local env hostfile coordinator host health status stacks events stop restart drain signal install "
+      "token version help ");
   EXPECT_EQ(Offered(*script, "muster help co", 2), "coordinator ");
   EXPECT_EQ(Offered(*script, "muster coordinator --l", 2),
             "--listen --last-call-timeout --lease --log-format --log-streams ");

@@ -27,6 +27,8 @@ v1::JobView TwoPlaces() {
   v1::Stacks& stacks = *view.mutable_stacks();
   stacks.set_complete(true);
   stacks.set_suspects("suspect: rank 3: it stands elsewhere than the other 7");
+  stacks.add_suspect_ranks()->set_first(3);
+  stacks.mutable_suspect_ranks(0)->set_last(3);
   v1::Place* const odd = stacks.add_places();
   AddRange(3, 3, odd);
   odd->set_where("at data.py:41 (load)");
@@ -104,6 +106,7 @@ TEST(StacksJsonTest, HasAllThatPeopleAreShown) {
   EXPECT_EQ(json["run_id"], "4711");
   EXPECT_EQ(json["round"], 3);
   EXPECT_EQ(json["complete"], true);
+  EXPECT_EQ(json["suspect_ranks"], nlohmann::json::parse("[[3, 3]]"));
   EXPECT_EQ(json["places"][0]["ranks"], nlohmann::json::parse("[[3, 3]]"));
   EXPECT_EQ(json["places"][0]["example"]["frames"][0]["line"], 41);
   EXPECT_EQ(json["places"][1]["ranks"], nlohmann::json::parse("[[0, 2], [4, 7]]"));

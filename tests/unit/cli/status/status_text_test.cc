@@ -56,7 +56,7 @@ TEST(StatusText, BeginsWithWhetherTheJobIsWell) {
   const v1::JobView view = Running();
   EXPECT_EQ(CodeOf(view), 0);
   const std::string text = StatusText(view, false);
-  EXPECT_THAT(text, StartsWith("well: job 4711 runs for 3h12m: 16 workers on 2 nodes, round 3\n"));
+  EXPECT_THAT(text, StartsWith("well: job 4711 runs: 16 workers on 2 nodes, round 3 for 3h12m\n"));
   EXPECT_THAT(text, HasSubstr("train      2 nodes: gpu-[1-2]\n"));
   EXPECT_THAT(text, HasSubstr("restarts   2 so far; left: 1 of 3 worker failures, 10 of 10 node losses\n"));
   EXPECT_THAT(text, Not(HasSubstr("heard")));
@@ -68,7 +68,7 @@ TEST(StatusText, WhatIsOddComesFirst) {
   EXPECT_EQ(CodeOf(view), kExitAttention);
   EXPECT_THAT(
       StatusText(view, false),
-      StartsWith("ATTENTION: job 4711 runs for 3h12m: 16 workers on 2 nodes, round 3\n"
+      StartsWith("ATTENTION: job 4711 runs: 16 workers on 2 nodes, round 3 for 3h12m\n"
                  "progress   not watched (--hang-timeout auto would): muster stacks shows where each rank stands\n"
                  "  ! node 1 (gpu-2): no status for 9s\n"));
 }
@@ -123,6 +123,20 @@ TEST(StatusText, AJobThatDoesNotRunNeedsAttention) {
   EXPECT_THAT(StatusText(view, false), HasSubstr("missing    node 1 (10.0.0.2:2222)\n"));
 }
 
+// Its state is RECOVERING for as long as nodes of an earlier coordinator might come.
+TEST(StatusText, AStartWithoutAllNodesSaysWhatItWaitsFor) {
+  v1::JobView view = Running();
+  view.set_state(v1::JobView::STATE_RECOVERING);
+  view.set_reason("1 of 2 nodes ready");
+  EXPECT_THAT(StatusText(view, false),
+              StartsWith("ATTENTION: job 4711 has a new coordinator, which finds out what runs, for 3h12m\n"));
+  view.clear_round();
+  EXPECT_THAT(StatusText(view, false),
+              StartsWith("ATTENTION: job 4711 waits for nodes for 3h12m: 1 of 2 nodes ready\n"));
+  view.clear_nodes();
+  EXPECT_THAT(StatusText(view, false), StartsWith("ATTENTION: job 4711 waits for its first nodes, for 3h12m\n"));
+}
+
 TEST(StatusText, TheNewestRoundsSayWhyTheyEndedAndWhatThatCost) {
   v1::JobView view = Running();
   for (uint64_t number : {1, 2, 3, 4}) {
@@ -162,7 +176,8 @@ TEST(StatusText, OfAnEarlierCoordinatorsRoundTheAgeIsNotKnown) {
   view.set_state_ms(4'000);
   view.add_ended()->set_cause("rank 3 exited with code 1");
   EXPECT_THAT(StatusText(view, false), HasSubstr("round 0, 0s ago: ran: rank 3 exited with code 1\n"));
-  EXPECT_THAT(StatusText(view, false), StartsWith("well: job 4711 runs, taken over 4s ago: 16 workers"));
+  EXPECT_THAT(StatusText(view, false),
+              StartsWith("well: job 4711 runs: 16 workers on 2 nodes, round 3, taken over 4s ago\n"));
   EXPECT_EQ(nlohmann::json::parse(rendezvous::StatusJson(view, absl::UnixEpoch()))["round"]["started"], nullptr);
 }
 

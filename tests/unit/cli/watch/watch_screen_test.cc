@@ -72,7 +72,7 @@ TEST_F(WatchScreenTest, FewNodesHaveALineEach) {
   screen_.Show(view);
   const std::vector<std::string> lines = Seen();
   EXPECT_EQ(lines.size(), 24u);
-  EXPECT_THAT(lines[0], StartsWith("ATTENTION: job 4711 runs for 1m: 24 workers on 3 nodes, round 3"));
+  EXPECT_THAT(lines[0], StartsWith("ATTENTION: job 4711 runs: 24 workers on 3 nodes, round 3 for 1m"));
   EXPECT_THAT(lines[1], StartsWith("progress   "));
   EXPECT_EQ(lines[2], "  ! node 1: no connection for 9s");
   EXPECT_THAT(lines[3], StartsWith("r    0 gpu-0000 ranks 0-7  running, heard 1s ago, 8 workers alive"));

@@ -172,6 +172,9 @@ class Cluster {
   void WantRank(int rank) {
     Do([&](Effects* out) { coordinator_.OnRankWanted(now_, rank, out); });
   }
+  void Order(const v1::Order& order) {
+    Do([&](Effects* out) { coordinator_.OnOrder(now_, order, out); });
+  }
   bool MayEnd() const { return coordinator_.MayEnd(now_); }
 
   void TurnAway(const std::string& address, const std::string& why) {

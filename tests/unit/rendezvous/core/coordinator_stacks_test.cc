@@ -71,6 +71,8 @@ TEST_F(StacksTest, AllMembersAreAskedAtOnceAndTheOddOneComesFirst) {
   EXPECT_TRUE(stacks.complete());
   EXPECT_THAT(stacks.silent(), IsEmpty());
   EXPECT_THAT(stacks.suspects(), HasSubstr("rank 3"));
+  ASSERT_EQ(stacks.suspect_ranks_size(), 1);
+  EXPECT_EQ(stacks.suspect_ranks(0).first(), 3);
   ASSERT_EQ(stacks.places_size(), 2);
   const v1::Place& odd = stacks.places(0);
   ASSERT_EQ(odd.ranks_size(), 1);
@@ -143,7 +145,16 @@ TEST_F(StacksTest, WithoutARoundNobodyIsAsked) {
   c_.WantStacks();
   EXPECT_EQ(c_.Told("a").stacks(), 0u);
   EXPECT_EQ(c_.Told("a").id().seq(), newest) << "no further directive is sent";
-  EXPECT_EQ(Look().why_not(), "no round runs");
+  EXPECT_EQ(Look().why_not(), "round 1 ends");
+  Cluster fresh(Fixed(2));
+  fresh.Join("a", 0);
+  ASSERT_EQ(fresh.state(), State::kRecovering) << "nodes of an earlier coordinator might come";
+  EXPECT_EQ(StacksOf(fresh.now(), fresh.core().job()).why_not(), "no round runs");
+}
+
+TEST_F(StacksTest, AfterTheVerdictNobodyIsAsked) {
+  for (const char* name : {"a", "b"}) c_.Phase(name, v1::PHASE_SUCCEEDED);
+  EXPECT_EQ(Look().why_not(), "the job is over");
 }
 
 TEST_F(StacksTest, ANewCoordinatorSaysThatItDoesNotKnowYet) {

@@ -276,7 +276,8 @@ std::vector<Condition> ConditionsOfRounds() {
         {"an older member's workers may run",
          [](Moment* m) { m->Attach("b", 1, v1::PHASE_RUNNING).lease_until = m->now; }},
         {"this coordinator ends with its node", [](Moment* m) { m->job.farewell.emplace(); }},
-        {"the job was cancelled", [](Moment* m) { m->job.cancelled_on = "a"; }},
+        {"the job was cancelled",
+         [](Moment* m) { m->job.asked_to_stop = AskedToStop{.exit_code = 130, .why = "cancelled on a"}; }},
         {"a budget is used up",
          [](Moment* m) {
            m->job.greatest.losses.Note(m->now, "a node was lost", nullptr);
@@ -301,10 +302,10 @@ std::vector<Condition> ConditionsOfRounds() {
          m->KnowRound(1);
          m->job.greatest.is_controlled = true;
          m->AttachMember("a", 0, v1::PHASE_READY).exchange.stop_seq = 1;
-         m->job.cancelled_on = "a";
+         m->job.asked_to_stop = AskedToStop{.exit_code = 130, .why = "cancelled on a"};
        },
        {{"a member still stops", [](Moment* m) { m->At("a").status.set_phase(v1::PHASE_STOPPING); }},
-        {"it was not", [](Moment* m) { m->job.cancelled_on.clear(); }}}},
+        {"it was not", [](Moment* m) { m->job.asked_to_stop.reset(); }}}},
   };
 }
 
@@ -362,9 +363,9 @@ std::vector<Condition> ConditionsOfTheEnd() {
                           "the job was cancelled",
                           [](Moment* m) {
                             m->Attach("a", 0, v1::PHASE_READY);
-                            m->job.cancelled_on = "a";
+                            m->job.asked_to_stop = AskedToStop{.exit_code = 130, .why = "cancelled on a"};
                           },
-                          {{"it was not", [](Moment* m) { m->job.cancelled_on.clear(); }}}});
+                          {{"it was not", [](Moment* m) { m->job.asked_to_stop.reset(); }}}});
   }
   for (const S from : {S::kGathering, S::kRunning, S::kDraining}) {
     conditions.push_back({from,

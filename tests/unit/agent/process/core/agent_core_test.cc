@@ -234,6 +234,27 @@ TEST_F(AgentCoreTest, ANoticeMakesTheHostLeaveAndIsRepeated) {
   EXPECT_EQ(LastOrder().leave(), "preemption notice of gce");
 }
 
+TEST_F(AgentCoreTest, WhatPeopleOrderGoesToTheHost) {
+  Connected();
+  v1::Directive run = Run(5, 1);
+  run.mutable_signal()->set_number(7);
+  Give(run);
+  EXPECT_EQ(LastOrder().signal().number(), 7u);
+  EXPECT_EQ(LastOrder().leave(), "");
+  host_.mutable_signalled()->set_number(7);
+  *host_.mutable_memory() = LastOrder().memory();
+  *host_.mutable_started() = run.run().id();
+  Host();
+  EXPECT_EQ(LastStatus().signalled().number(), 7u);
+  v1::Directive next = Run(6, 1);
+  next.set_leave("muster drain by root@gpu-1");
+  Give(next);
+  EXPECT_FALSE(LastOrder().has_signal());
+  EXPECT_EQ(LastOrder().leave(), "muster drain by root@gpu-1");
+  Give(Run(7, 1));
+  EXPECT_EQ(LastOrder().leave(), "muster drain by root@gpu-1") << "it is not withdrawn";
+}
+
 TEST_F(AgentCoreTest, TheStatusHasTheHostsReasonForLeaving) {
   Connected();
   host_.mutable_leave()->set_signal(15);
