@@ -1,5 +1,7 @@
 #include "base/proc/port_holder.h"
 
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -11,6 +13,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "base/io/event_loop.h"
+#include "base/io/owned_fd.h"
 #include "base/proc/proc_scan.h"
 #include "base/text/text.h"
 #include "base/text/utf8.h"
@@ -39,6 +42,21 @@ void CollectSockets(const char* table, uint16_t port, BootTime deadline, Inodes*
     if (fields[kInodeField] == "0") continue;  // TIME_WAIT: belongs to no process any more
     (fields[kStateField] == kListening ? listening : others)->emplace(fields[kInodeField]);
   }
+}
+
+// False: nobody listens on the port, at any address. A listener keeps it from being bound even so; the kernel
+// answers in microseconds, however many connections this machine has.
+bool MayBeListenedOn(uint16_t port) {
+  const int on = 1, off = 0;
+  OwnedFd probe(socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!probe.valid()) return true;  // no IPv6 here: the tables tell
+  setsockopt(probe.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+  setsockopt(probe.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  sockaddr_in6 any{};
+  any.sin6_family = AF_INET6;
+  any.sin6_addr = in6addr_any;
+  any.sin6_port = htons(port);
+  return bind(probe.get(), reinterpret_cast<const sockaddr*>(&any), sizeof(any)) != 0;
 }
 
 // Those that listen, and all others.
@@ -88,6 +106,8 @@ std::optional<PortHolder> FindPortHolder(uint16_t port, absl::Duration limit) {
   return holder;
 }
 
-bool IsListenedOn(uint16_t port) { return !SocketsOf(port, EventLoop::Now() + kHolderSearchLimit).first.empty(); }
+bool IsListenedOn(uint16_t port) {
+  return MayBeListenedOn(port) && !SocketsOf(port, EventLoop::Now() + kHolderSearchLimit).first.empty();
+}
 
 }  // namespace muster

@@ -10,9 +10,6 @@
 
 namespace muster::rendezvous {
 
-// An order is answered each time by what has become of it.
-inline bool MayBeKept(const v1::Question& question) { return question.kind() != v1::Question::KIND_ORDER; }
-
 template <typename Answer>
 class KeptAnswers {
  public:
@@ -25,8 +22,10 @@ class KeptAnswers {
       return nullptr;
     return &found->second.answer;
   }
+  // An order is answered each time by what has become of it, and after it no earlier answer is true.
   void Keep(BootTime now, const v1::Question& question, const Answer& answer) {
-    if (MayBeKept(question)) kept_.insert_or_assign(question.kind(), Kept{answer, question.rank(), now});
+    if (question.kind() == v1::Question::KIND_ORDER) return kept_.clear();
+    kept_.insert_or_assign(question.kind(), Kept{answer, question.rank(), now});
   }
 
  private:

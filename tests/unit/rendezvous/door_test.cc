@@ -104,6 +104,16 @@ TEST_F(DoorTest, EachOrderIsPassedOnAndNoAnswerToOneIsKept) {
   EXPECT_EQ(orders, 2);
 }
 
+TEST_F(DoorTest, AfterAnOrderNoEarlierAnswerIsGiven) {
+  int looks = 0;
+  Open({.look = [&](const v1::Question&) { return View(absl::StrCat("look ", ++looks)); },
+        .ask = [](const v1::Question&, const Door::Done&) { FAIL() << "nobody else is asked"; }});
+  EXPECT_EQ(Ask().view().run_id(), "look 1");
+  EXPECT_EQ(Ask().view().run_id(), "look 1");
+  EXPECT_EQ(Ask(Ordering("order 1")).view().run_id(), "look 2");
+  EXPECT_EQ(Ask().view().run_id(), "look 3");
+}
+
 TEST_F(DoorTest, WhileAnOrderIsPassedOnAnotherOneIsToComeAgain) {
   std::vector<Door::Done> asked;
   Open({.look = [](const v1::Question&) { return std::nullopt; },

@@ -84,6 +84,22 @@ TEST(PortHolder, AFreePortHasNoHolder) {
   EXPECT_FALSE(IsListenedOn(port));
 }
 
+// As torch's store listens. Its port could be bound a second time, but for the listener.
+TEST(PortHolder, AListenerThatLetsItsAddressBeReusedIsSeen) {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  ASSERT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  EXPECT_FALSE(IsListenedOn(ntohs(address.sin_port))) << "it is bound, and nobody listens";
+  ASSERT_EQ(listen(fd, 1), 0);
+  EXPECT_TRUE(IsListenedOn(ntohs(address.sin_port)));
+  close(fd);
+}
+
 TEST(PortHolder, AnotherProgramIsNoMuster) {
   const Listener listener(kForeign);
   const auto holder = FindPortHolder(listener.port(), kPatience);
