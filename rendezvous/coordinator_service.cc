@@ -80,12 +80,9 @@ std::optional<v1::JobView> CoordinatorService::Look(const v1::Question& question
       *view.mutable_rank() = RankOf(callbacks_.clock(), question.rank(), core_->job());
       return view;
     }
-    case v1::Question::KIND_ORDER: {
+    case v1::Question::KIND_ORDER:
       driver_->Feed(&Coordinator::OnOrder, question.order());
-      v1::JobView view = ViewWithoutNodes();
-      *view.mutable_ordered() = AnswerTo(callbacks_.clock(), question.order(), core_->job());
-      return view;
-    }
+      return AnswerToOrder(question.order());
     default:
       return View();
   }
@@ -101,6 +98,16 @@ v1::JobView CoordinatorService::View() const {
 v1::JobView CoordinatorService::ViewWithoutNodes() const {
   v1::JobView view = View();
   view.clear_nodes();
+  return view;
+}
+
+// It is asked for again and again: without what takes a look at all nodes.
+v1::JobView CoordinatorService::AnswerToOrder(const v1::Order& order) const {
+  v1::JobView view;
+  view.set_protocol(kProtocol);
+  view.set_run_id(options_.run_id);
+  *view.mutable_ordered() = AnswerTo(order, core_->job());
+  if (core_->verdict()) view.set_exit_code(core_->verdict()->exit_code());
   return view;
 }
 

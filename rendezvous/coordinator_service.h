@@ -71,6 +71,7 @@ class CoordinatorService : private StreamEvents {
 
   v1::JobView View() const;
   v1::JobView ViewWithoutNodes() const;
+  v1::JobView AnswerToOrder(const v1::Order& order) const;
   v1::JobView EventsAt(BootTime now) const;
   CoordinatorDriver& driver();
   void Do(const SendDirective& send);

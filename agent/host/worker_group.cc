@@ -271,7 +271,7 @@ void WorkerGroup::Started(const Prepared& prepared, const absl::StatusOr<pid_t>&
                                        .err = {std::move(err.file), std::move(err.lines)},
                                        .out = {std::move(out.file), std::move(out.lines)}});
   if (!pid.ok()) return;
-  workers_[local_rank] = {*pid, prepared.heartbeat_file, prepared.stacks};
+  workers_[local_rank] = {.pid = *pid, .heartbeat_file = prepared.heartbeat_file, .stacks = prepared.stacks};
   timer_pipe_.WorkerStarted(local_rank, *pid);
 }
 
@@ -307,6 +307,9 @@ void WorkerGroup::OnSpawnFailed(int local_rank, int exit_code, const std::string
 
 void WorkerGroup::OnExit(int local_rank, Ending ending) {
   if (ending.by_signal && ending.number == SIGKILL) ending.oom_killed = oom_watch_.WasOomKilled(local_rank);
+  const auto worker = workers_.find(local_rank);
+  if (worker != workers_.end() && ending.by_signal && ending.number == worker->second.ordered_signal)
+    failure_details_.AddReason(local_rank, worker->second.who_ordered);
   if (!ending.ok()) failure_details_.Explain(local_rank, &ending);
   ending.without_input = without_input_.contains(local_rank);
   ending.output_is_unseen = output_.SignsOf(local_rank)[1].on_terminal;
@@ -381,12 +384,16 @@ void WorkerGroup::Forward(int signal) {
 
 void WorkerGroup::SignalRanks(const host::SignalRanks& effect) {
   std::set<pid_t> leaders;
-  for (const auto& [local_rank, worker] : workers_) {
-    if (effect.local_ranks.count(local_rank) > 0) leaders.insert(worker.pid);
+  for (auto& [local_rank, worker] : workers_) {
+    if (effect.local_ranks.count(local_rank) == 0) continue;
+    leaders.insert(worker.pid);
+    worker.ordered_signal = effect.signal;
+    worker.who_ordered = effect.why;
+    if (effect.signal == SIGKILL) oom_watch_.WeKill(local_rank);
   }
   const int processes = effect.only_handlers ? spawner_->ForwardSignal(effect.signal, leaders)
                                              : spawner_->SignalGroups(effect.signal, leaders);
-  driver_->Feed(&HostCore::OnRanksSignalled, effect.signal, processes);
+  driver_->Feed(&HostCore::OnRanksSignalled, effect, processes);
 }
 
 void WorkerGroup::BeforeSweep() {

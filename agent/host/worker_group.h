@@ -93,6 +93,8 @@ class WorkerGroup {
     pid_t pid = 0;
     std::string heartbeat_file;
     std::shared_ptr<const OwnedFd> stacks;  // which it writes when it is asked to; nullptr: it cannot
+    int ordered_signal = 0;                 // the newest one that somebody wanted it to have; 0: none
+    std::string who_ordered = {};
   };
   absl::StatusOr<Prepared> PrepareWorker(const v1::Round& round, int local_rank);
   void Learn(Prepared* worker);

@@ -41,7 +41,7 @@ absl::StatusOr<std::vector<PythonThread>> ParseFaulthandler(std::string_view tex
     if (line == kHeader) {
       threads = {{.name = "MainThread", .is_main = true, .frames = {}}};
     } else if (!threads.empty() && threads[0].frames.size() < kMaxFrames && ParseFrame(line, &frame)) {
-      threads[0].frames.push_back(std::move(frame));
+      if (!IsOfImport(frame.file)) threads[0].frames.push_back(std::move(frame));
     }
   }
   if (threads.empty()) return absl::InvalidArgumentError("no stack");

@@ -41,7 +41,8 @@ PythonThread ThreadOf(const Json& thread, int64_t pid) {
   if (frames == thread.end() || !frames->is_array()) return result;
   for (const Json& frame : *frames) {
     if (!frame.is_object() || result.frames.size() >= kMaxFrames) break;
-    result.frames.push_back({TextOf(frame, "name"), TextOf(frame, "filename"), LineOf(frame)});
+    std::string file = TextOf(frame, "filename");
+    if (!IsOfImport(file)) result.frames.push_back({TextOf(frame, "name"), std::move(file), LineOf(frame)});
   }
   return result;
 }

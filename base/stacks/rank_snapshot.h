@@ -23,6 +23,9 @@ struct Frame {
   int line = 0;
 };
 
+// Whether a frame of this file belongs to the machinery of `import`, which says nothing of where a rank stands.
+inline bool IsOfImport(const std::string& file) { return file.starts_with("<frozen importlib"); }
+
 struct PythonThread {
   std::string name;  // "MainThread"
   bool is_main = false;

@@ -19,8 +19,9 @@ struct Suspects {
 
 // The first of these that is true of some ranks, but not of all: they have ended; they are stopped; the kernel
 // holds them where no signal reaches them; they stand at a place where fewer ranks stand than elsewhere. Of
-// several places with as few ranks all are suspects, as two that wait for each other are. If nobody stands
-// elsewhere, those are that wait in no collective operation of torch, while others wait in one; a weak sign.
+// several places with as few ranks all are suspects, as two that wait for each other are, but not more than half
+// of all ranks. If nobody stands elsewhere, those are that wait in no collective operation of torch, while others
+// wait in one; a weak sign.
 Suspects FindSuspects(const std::vector<RankSnapshot>& ranks);
 
 // As GroupByPlace, but the groups with suspects come first. Refers to `ranks`.

@@ -26,10 +26,8 @@ using google::protobuf::Reflection;
 
 constexpr int64_t kAnyInt64 = std::numeric_limits<int64_t>::max();
 constexpr int64_t kMostNumber = static_cast<int64_t>(kMaxNumber);
-constexpr int64_t kMostSignal = 64;  // of Linux
 constexpr int64_t kMostPort = 65'535;
 constexpr int64_t kMostPid = int64_t{1} << 31;
-constexpr int64_t kMostExitCode = 255;
 
 constexpr absl::string_view kPackage = "muster.v1.";
 
@@ -52,9 +50,9 @@ Range ForBound(v1::Bound bound) {
     case v1::PID:
       return {0, kMostPid};
     case v1::EXIT_CODE:
-      return {0, kMostExitCode};
+      return {0, kMaxExitCode};
     case v1::SIGNAL:
-      return {0, kMostSignal};
+      return {0, kMaxSignal};
     case v1::AGE:
       return {0, kMaxAge};
     case v1::TIME:
@@ -75,6 +73,8 @@ Range ForBound(v1::Bound bound) {
       return {0, kMaxAge, kMaxFailureAges};
     case v1::RATES:
       return {0, kMaxCount, kMaxRanksSent};
+    case v1::LOCAL_RANKS:
+      return {0, kMaxSlots, kMaxRanksSent};
     case v1::STEPS:
       return {0, kMaxStep, kMaxRanksSent};
     case v1::ABSENT:

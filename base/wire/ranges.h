@@ -16,7 +16,9 @@ inline constexpr int kMaxNodes = 1'000'000;
 inline constexpr int kMaxSlots = 65'536;                   // workers of one node
 inline constexpr int kMaxCount = 1'000'000'000;            // of restarts, failures, losses
 inline constexpr uint64_t kMaxNumber = uint64_t{1} << 62;  // of epochs and rounds
-inline constexpr int kMaxFailureAges = 1000;               // upper bound of --max-restarts with --restart-window
+inline constexpr int kMaxExitCode = 255;
+inline constexpr int kMaxSignal = 64;         // of Linux
+inline constexpr int kMaxFailureAges = 1000;  // upper bound of --max-restarts with --restart-window
 // Ages of lost nodes that are passed on to the next coordinator, the newest: they travel with each directive.
 inline constexpr int kMaxLossAges = 1000;
 inline constexpr size_t kMaxExcluded = 64;  // nodes excluded at the same time

@@ -36,15 +36,17 @@ namespace {
 // The nodes have 9 s (kStackAnswers in rendezvous/core/stack_question.h).
 constexpr absl::Duration kStacksLimit = absl::Seconds(12);
 constexpr absl::Duration kAskAgain = absl::Milliseconds(250);
+constexpr size_t kMaxUserName = 64;
 constexpr size_t kOrderIdBytes = 16;
+constexpr absl::Duration kLookEvery = absl::Seconds(2);  // whether the coordinator that was asked still decides
 constexpr char kRunId[] = "rdzv-id", kEndpoint[] = "endpoint";
 
 // "pid 812: muster run --nnodes 2 train.py": an agent's node is its parent. Empty: it cannot be seen.
 std::string StartedAs(pid_t pid) {
   constexpr size_t kMostShown = 100;
-  constexpr std::string_view kAgent("\0agent\0", 7);
+  constexpr std::string_view kAgent("\0agent\0", 7);  // behind the name of the program
   absl::StatusOr<std::string> line = muster::CommandLine(pid);
-  if (line.ok() && line->find(kAgent) != std::string::npos) {
+  if (line.ok() && line->find(kAgent) == line->find('\0')) {
     const std::optional<ProcessInfo> agent = muster::ReadProcess(pid);
     if (!agent) return "";
     pid = agent->parent;
@@ -112,9 +114,11 @@ absl::StatusOr<Ask> OverNetwork(const Setting<std::string>& given, const Given<s
         "--endpoint needs the job's token: --token-file, or MUSTER_TOKEN; without one ask where a node of the job "
         "runs");
   }
-  return Ask([endpoint = *endpoint, run_id = run_id->value, tokens = own.tokens](const v1::Question& question) {
-    return ViewAt(endpoint, run_id, tokens, question);
-  });
+  return Ask(
+      [given, endpoint = *endpoint, run_id = run_id->value, tokens = own.tokens](const v1::Question& question) {
+        const absl::StatusOr<v1::JobView> view = ViewAt(endpoint, run_id, tokens, question);
+        return view.ok() ? view : WithContext(view.status(), absl::StrCat("--endpoint ", OneLine(given.value)));
+      });
 }
 
 // The job that the options of this line name.
@@ -146,10 +150,12 @@ bool IsWhole(const Part& part) {
 
 // As it calls itself: for people alone.
 std::string UserName() {
+  if (geteuid() == 0) return "root";
   for (const char* const name : {"USER", "LOGNAME"}) {
-    if (const char* const value = std::getenv(name); value != nullptr && *value != '\0') return value;
+    if (const char* const value = std::getenv(name); value != nullptr && *value != '\0')
+      return CutUtf8(OneLine(value), kMaxUserName);
   }
-  return geteuid() == 0 ? "root" : absl::StrCat("uid ", geteuid());
+  return absl::StrCat("uid ", geteuid());
 }
 
 }  // namespace
@@ -214,30 +220,45 @@ absl::StatusOr<v1::JobView> AskForRank(const CommandLine& line, int rank) {
   return absl::UnimplementedError("the job runs an older version, which does not show single ranks");
 }
 
-absl::StatusOr<v1::Ordered> GiveOrder(const CommandLine& line, v1::Order* order) {
-  ASSIGN_OR_RETURN(const Ask ask, Chosen(line));
-  ASSIGN_OR_RETURN(const v1::JobView now, ask(v1::Question()));
+absl::StatusOr<OrderToJob> OrderToJob::Prepare(const CommandLine& line) {
+  const Given<std::string> run_id = GivenOf(line, kRunId), endpoint = GivenOf(line, kEndpoint);
+  if (endpoint) {
+    ASSIGN_OR_RETURN(Ask ask, OverNetwork(*endpoint, run_id, GivenOf(line, kTokenFileOption)));
+    return OrderToJob(std::move(ask), nullptr);
+  }
+  ASSIGN_OR_RETURN(const JobHere job, ChosenJob(JobsHere(), run_id));
+  return OrderToJob([job](const v1::Question& question) { return ViewOf(job, question); },
+                    std::make_unique<EndVisit>(job));
+}
+
+absl::StatusOr<v1::Ordered> OrderToJob::Give(v1::Order order) {
+  if (end_ != nullptr) end_->Begin();  // the job may end before this is answered
+  ASSIGN_OR_RETURN(const v1::JobView now, AskUntil(ask_, v1::Question(), [](const v1::JobView&) { return true; }));
   if (!now.has_epoch()) return absl::UnimplementedError("the job runs an older version, which takes no orders");
-  *order->mutable_epoch() = now.epoch();
-  order->set_id(RandomHex(kOrderIdBytes));
-  order->set_by(absl::StrCat(UserName(), "@", Hostname()));
-  v1::Question question;
-  question.set_kind(v1::Question::KIND_ORDER);
-  *question.mutable_order() = *order;
+  *order.mutable_epoch() = now.epoch();
+  order.set_id(RandomHex(kOrderIdBytes));
+  order.set_by(absl::StrCat(UserName(), "@", Hostname()));
+  question_.set_kind(v1::Question::KIND_ORDER);
+  *question_.mutable_order() = std::move(order);
   ASSIGN_OR_RETURN(const v1::JobView view,
-                   AskUntil(ask, question, [](const v1::JobView& answer) { return answer.ordered().done(); }));
-  return view.ordered();
+                   AskUntil(ask_, question_, [](const v1::JobView& answer) { return answer.ordered().done(); }));
+  if (view.ordered().done()) return view.ordered();
+  return absl::DeadlineExceededError(
+      absl::StrCat("it is not known what became of the order: ", OneLine(view.ordered().text())));
 }
 
-absl::StatusOr<v1::Ordered> AskAgain(const CommandLine& line, const v1::Order& order) {
-  v1::Question question;
-  question.set_kind(v1::Question::KIND_ORDER);
-  *question.mutable_order() = order;
-  ASSIGN_OR_RETURN(const v1::JobView view, AskJob(line, question));
-  return view.ordered();
+// A coordinator that takes over before the workers have ended knows nothing of the order.
+absl::StatusOr<v1::JobEnd> OrderToJob::AwaitEnd() {
+  while (true) {
+    const absl::StatusOr<v1::JobEnd> end = end_->Await(kLookEvery);
+    if (!absl::IsDeadlineExceeded(end.status())) return end;
+    const absl::StatusOr<v1::JobView> now = ask_(question_);
+    if (now.ok() && !now->has_exit_code() && !now->ordered().obeyed())
+      return absl::FailedPreconditionError(now->ordered().text());
+  }
 }
 
-absl::StatusOr<v1::JobEnd> AwaitEnd(const CommandLine& line, absl::Duration limit) {
+absl::StatusOr<v1::JobEnd> AwaitEnd(const CommandLine& line) {
   const BootTime until = EventLoop::Now() + kPatience;
   absl::StatusOr<JobHere> job = ChosenJob(JobsHere(), GivenOf(line, kRunId));
   while (!job.ok() && MayCome(job.status()) && EventLoop::Now() < until) {
@@ -245,7 +266,7 @@ absl::StatusOr<v1::JobEnd> AwaitEnd(const CommandLine& line, absl::Duration limi
     job = ChosenJob(JobsHere(), GivenOf(line, kRunId));
   }
   if (!job.ok()) return job.status();
-  return EndOf(*job, limit);
+  return EndVisit(*job).Await(absl::InfiniteDuration());
 }
 
 bool MayPass(const absl::Status& why) {

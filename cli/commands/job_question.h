@@ -1,13 +1,17 @@
 // What the commands that ask a running job have in common: which job is meant, and how it is reached.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "cli/options/command_line.h"
 #include "cli/options/option_spec.h"
+#include "cli/status/door_visits.h"
 #include "muster/v1/control.pb.h"
 
 namespace muster::cli {
@@ -40,14 +44,29 @@ absl::StatusOr<v1::JobView> AskForStacks(const CommandLine& line);
 // The same about one worker, a global rank, and its node.
 absl::StatusOr<v1::JobView> AskForRank(const CommandLine& line, int rank);
 
-// Gives an order, of which everything is set but its id, who gives it, and the coordinator for which it is meant.
-// Asks until it is done, or for 12 s. Errors: it is not known whether it was obeyed.
-absl::StatusOr<v1::Ordered> GiveOrder(const CommandLine& line, v1::Order* order);
-// What has become of an order that was given.
-absl::StatusOr<v1::Ordered> AskAgain(const CommandLine& line, const v1::Order& order);
+// An order to one job, which is chosen once: whatever else comes to this machine meanwhile.
+class OrderToJob {
+ public:
+  // The job that the options of this line name.
+  static absl::StatusOr<OrderToJob> Prepare(const CommandLine& line);
 
-// Returns when the job has ended. Unavailable: it is not known how; DeadlineExceeded: it goes on. Only at a door.
-absl::StatusOr<v1::JobEnd> AwaitEnd(const CommandLine& line, absl::Duration limit = absl::InfiniteDuration());
+  // Gives it. order: without its id, who gives it, and the coordinator for which it is meant. Asks until it is
+  // done, or for 12 s. Errors: it is not known whether it was obeyed.
+  absl::StatusOr<v1::Ordered> Give(v1::Order order);
+  // After Give: waits for the end of the job. FailedPrecondition: it goes on, without the order. Only at a door.
+  absl::StatusOr<v1::JobEnd> AwaitEnd();
+
+ private:
+  using Ask = std::function<absl::StatusOr<v1::JobView>(const v1::Question& question)>;
+  OrderToJob(Ask ask, std::unique_ptr<EndVisit> end) : ask_(std::move(ask)), end_(std::move(end)) {}
+
+  Ask ask_;
+  std::unique_ptr<EndVisit> end_;  // nullptr: over the network
+  v1::Question question_;          // with the order
+};
+
+// Returns when the job has ended. Unavailable: it is not known how. Only at a door.
+absl::StatusOr<v1::JobEnd> AwaitEnd(const CommandLine& line);
 
 // Complains; returns kExitCannotTell, or the code of a wrong command line.
 int CannotTell(const absl::Status& why);

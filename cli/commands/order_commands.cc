@@ -1,16 +1,19 @@
 // `muster stop`, `muster restart`, `muster drain` and `muster signal`: what a person orders of a running job.
+#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/core/status_macros.h"
 #include "base/exit_codes.h"
 #include "base/text/signal_name.h"
 #include "base/text/text.h"
+#include "base/wire/ranges.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/help.h"
 #include "cli/commands/job_question.h"
@@ -22,8 +25,7 @@ namespace muster::cli {
 namespace {
 
 constexpr char kReason[] = "reason", kCode[] = "code", kRanks[] = "ranks";
-constexpr absl::Duration kLookEvery = absl::Seconds(2);  // whether the coordinator that was asked still decides
-constexpr int kMaxSignal = 64;                           // of Linux
+constexpr size_t kMaxReasonBytes = 128;
 
 // The command's own option, what all orders have, and how the job is found.
 std::vector<OptionSpec>* OptionsWith(std::vector<OptionSpec> own) {
@@ -41,6 +43,9 @@ absl::StatusOr<CommandLine> ParseOrder(const std::vector<OptionSpec>& options, c
   if (line.script.empty()) return absl::InvalidArgumentError(absl::StrCat(command, ": expected ", expected));
   *operand = line.script;
   ASSIGN_OR_RETURN(CommandLine rest, ParseQuestion(options, line.script_arguments, command));
+  if (!IdIn(line).empty() && !IdIn(rest).empty())
+    return absl::InvalidArgumentError(
+        absl::StrCat(OneLine(IdIn(rest)), ": ", command, " takes the id of one job"));
   rest.given.merge(line.given);
   return rest;
 }
@@ -55,30 +60,31 @@ int NotDone(const std::string& why) {
   return kExitAttention;
 }
 
-// Gives the order and says what becomes of it.
-int Order(const CommandLine& line, v1::Order* order) {
-  order->set_reason(Given(line, kReason));
-  const absl::StatusOr<v1::Ordered> answer = GiveOrder(line, order);
-  if (!answer.ok()) return CannotTell(answer.status());
-  if (!answer->obeyed()) return NotDone(answer->text());
-  return Print(absl::StrCat(OneLine(answer->text()), "\n"));
+// As much as the coordinator takes of it.
+absl::StatusOr<std::string> ReasonIn(const CommandLine& line) {
+  const std::string reason = Given(line, kReason);
+  if (reason.size() <= kMaxReasonBytes && OneLine(reason) == reason) return reason;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--reason: expected one line of text of at most ", kMaxReasonBytes, " bytes"));
 }
 
-// A coordinator that takes over before the workers have ended knows nothing of the order.
-int AwaitStop(const CommandLine& line, const v1::Order& order) {
-  while (true) {
-    const absl::StatusOr<v1::JobEnd> end = AwaitEnd(line, kLookEvery);
-    if (end.ok()) {
-      const int printed = Print(EndText(*end));
-      return printed != 0 ? printed : end->exit_code() == order.exit_code() ? 0 : kExitAttention;
-    }
-    if (!absl::IsDeadlineExceeded(end.status())) return CannotTell(end.status());
-    const absl::StatusOr<v1::Ordered> now = AskAgain(line, order);
-    if (now.ok() && !now->obeyed())
-      return NotDone(
-          "the coordinator was replaced before the job had ended, and the next one does not know the "
-          "order: give it again");
-  }
+// Gives the order and says what becomes of it.
+int Order(const CommandLine& line, v1::Order order) {
+  const absl::StatusOr<std::string> reason = ReasonIn(line);
+  if (!reason.ok()) return Complain(reason.status());
+  order.set_reason(*reason);
+  absl::StatusOr<OrderToJob> job = OrderToJob::Prepare(line);
+  if (!job.ok()) return CannotTell(job.status());
+  const absl::StatusOr<v1::Ordered> answer = job->Give(order);
+  if (!answer.ok()) return CannotTell(answer.status());
+  if (!answer->obeyed()) return NotDone(answer->text());
+  if (const int failed = Print(absl::StrCat(OneLine(answer->text()), "\n")); failed != 0) return failed;
+  if (order.kind() != v1::Order::KIND_STOP || AsksOverNetwork(line)) return 0;
+  const absl::StatusOr<v1::JobEnd> end = job->AwaitEnd();
+  if (absl::IsFailedPrecondition(end.status())) return NotDone(std::string(AsStd(end.status().message())));
+  if (!end.ok()) return CannotTell(end.status());
+  if (end->exit_code() != order.exit_code()) return NotDone(EndText(*end));
+  return Print(EndText(*end));
 }
 
 constexpr char kWhere[] =
@@ -92,7 +98,7 @@ Exit codes:
   0    it was done
   1    it was not done; standard error says why
   2    it cannot be told: no job is here, or its coordinator does not answer
-  64   wrong command line
+  64, 65  wrong command line; wrong or missing file of the token
 )";
 
 std::string HelpWith(const char* text, const std::vector<OptionSpec>& options) {
@@ -116,8 +122,8 @@ std::string StopHelp() {
   return HelpWith(R"(Usage: muster stop [--code N] [--reason TEXT] [ID]
 
 Ends a running job: its workers get SIGTERM and their grace period
-(--shutdown-timeout), then every node exits with this code. Waits until that is
-done; with --endpoint it returns at once.
+(--shutdown-timeout), then every node exits with this code. Waits until all have
+ended, but for the nodes' last moments; with --endpoint it returns at once.
 )",
                   StopOptions());
 }
@@ -128,14 +134,13 @@ int StopCommand(const Invocation& invocation) {
   if (line->help) return Print(StopHelp());
   int code = kExitCancelled;
   const std::string given = Given(*line, kCode);
-  if (line->given.contains(kCode) && (!absl::SimpleAtoi(given, &code) || code < 0 || code > 255))
+  if (line->given.contains(kCode) && (!absl::SimpleAtoi(given, &code) || code < 0 || code > kMaxExitCode))
     return Complain(absl::InvalidArgumentError(
         absl::StrCat("--code ", OneLine(given), ": expected an exit code from 0 to 255")));
   v1::Order order;
   order.set_kind(v1::Order::KIND_STOP);
   order.set_exit_code(code);
-  const int failed = Order(*line, &order);
-  return failed != 0 || AsksOverNetwork(*line) ? failed : AwaitStop(*line, order);
+  return Order(*line, order);
 }
 
 // ---- restart ------------------------------------------------------------------------------------------------
@@ -162,7 +167,7 @@ int RestartCommand(const Invocation& invocation) {
   if (line->help) return Print(RestartHelp());
   v1::Order order;
   order.set_kind(v1::Order::KIND_RESTART);
-  return Order(*line, &order);
+  return Order(*line, order);
 }
 
 // ---- drain --------------------------------------------------------------------------------------------------
@@ -178,7 +183,7 @@ std::string DrainHelp() {
 Has a node leave the job in order, as after a SIGTERM: its workers have
 --termination-grace, and the others restart with a spare in its place, or wait
 for the node to come again. NODE is its rank in the running round, or its host
-name. Returns at once.
+name, or its host_id in muster status --json. Returns once it has begun to leave.
 )",
                   DrainOptions());
 }
@@ -191,7 +196,7 @@ int DrainCommand(const Invocation& invocation) {
   if (!line.ok()) return Complain(line.status());
   if (line->help) return Print(DrainHelp());
   order.set_kind(v1::Order::KIND_DRAIN);
-  return Order(*line, &order);
+  return Order(*line, order);
 }
 
 // ---- signal -------------------------------------------------------------------------------------------------
@@ -208,7 +213,7 @@ std::string SignalHelp() {
 Sends a signal, such as USR1, to the workers of all nodes: to the processes that
 handle it, because it would end others. KILL, TERM, INT, QUIT, HUP, ABRT, STOP
 and CONT go to all processes of a worker's group; a worker that ends by one has
-failed. Says how many processes got it.
+failed. Says how many processes, or workers, got it.
 )",
                   SignalOptions());
 }
@@ -222,7 +227,8 @@ int SignalCommand(const Invocation& invocation) {
   v1::Order order;
   order.set_kind(v1::Order::KIND_SIGNAL);
   int number = SignalNumber(name);
-  if (number == 0) (void)absl::SimpleAtoi(name, &number);
+  if (number == 0 && std::all_of(name.begin(), name.end(), absl::ascii_isdigit))
+    (void)absl::SimpleAtoi(name, &number);
   order.set_signal(number);
   if (order.signal() < 1 || order.signal() > kMaxSignal)
     return Complain(
@@ -236,7 +242,7 @@ int SignalCommand(const Invocation& invocation) {
       range->set_last(last);
     }
   }
-  return Order(*line, &order);
+  return Order(*line, order);
 }
 
 }  // namespace muster::cli

@@ -37,7 +37,7 @@ class Watch {
   explicit Watch(const WatchAsks& asks) : asks_(asks), colour_(std::getenv("NO_COLOR") == nullptr) {}
 
   absl::Status Run();
-  bool asks_now() const { return view_.has_value() || stacks_.has_value(); }
+  bool asks_now() const { return view_.has_value() || stacks_.has_value() || end_.has_value(); }
 
  private:
   using Answer = absl::StatusOr<v1::JobView>;
@@ -56,6 +56,8 @@ class Watch {
   RawTerminal terminal_;
   WatchScreen screen_;
   Pending view_, stacks_;
+  std::optional<std::future<absl::StatusOr<v1::JobEnd>>> end_;  // awaited from the first answer on
+  bool has_ended_ = false;
   bool wants_stacks_ = false;
   bool has_view_ = false;
   absl::Status failed_;
@@ -101,6 +103,12 @@ std::optional<Watch::Answer> Watch::Take(Pending* pending) {
 }
 
 void Watch::TakeAnswers() {
+  if (end_ && end_->wait_for(std::chrono::seconds(0)) == std::future_status::ready) {
+    const absl::StatusOr<v1::JobEnd> end = end_->get();
+    end_.reset();
+    has_ended_ = end.ok();
+    if (end.ok()) screen_.ShowEnd(*end);
+  }
   if (const std::optional<Answer> answer = Take(&stacks_)) {
     const absl::StatusOr<v1::JobView>& view = *answer;
     screen_.ShowStacks(view.ok() ? StacksText(*view) : OneLine(std::string(AsStd(view.status().message()))));
@@ -109,8 +117,11 @@ void Watch::TakeAnswers() {
   if (!answer) return;
   if (answer->ok()) {
     screen_.Show(**answer);
+    if (!has_view_ && asks_.end) end_ = CallAside(asks_.end);
     has_view_ = true;
     answered_at_ = EventLoop::Now();
+  } else if (has_ended_) {
+    return;
   } else if (!has_view_ && (!MayPass(answer->status()) || EventLoop::Now() >= answered_at_ + kPatience)) {
     failed_ = answer->status();
     loop_.Stop();
@@ -121,7 +132,7 @@ void Watch::TakeAnswers() {
 
 void Watch::AskIfDue() {
   const BootTime now = EventLoop::Now();
-  if (!view_ && now >= look_at_) {
+  if (!view_ && !has_ended_ && now >= look_at_) {
     look_at_ = now + kLookEvery;
     view_ = CallAside(asks_.view);
   }

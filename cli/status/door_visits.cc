@@ -26,13 +26,17 @@ absl::StatusOr<OwnedFd> Ask(const std::string& door, const v1::Question& questio
   return fd;
 }
 
-absl::StatusOr<v1::Answer> Await(const OwnedFd& asked, absl::Duration limit) {
-  IncomingFrame frame(kMaxAnswerBytes);
-  RETURN_IF_ERROR(AwaitFrame(asked.get(), limit, &frame));
+absl::StatusOr<v1::Answer> AnswerIn(const IncomingFrame& frame) {
   v1::Answer answer;
   if (!answer.ParseFromArray(frame.payload().data(), static_cast<int>(frame.payload().size())))
     return absl::InvalidArgumentError("the answer is not understood");
   return answer;
+}
+
+absl::StatusOr<v1::Answer> Await(const OwnedFd& asked, absl::Duration limit) {
+  IncomingFrame frame(kMaxAnswerBytes);
+  RETURN_IF_ERROR(AwaitFrame(asked.get(), limit, &frame));
+  return AnswerIn(frame);
 }
 
 absl::StatusOr<v1::Answer> Visit(const std::string& door, const v1::Question& question, absl::Duration limit) {
@@ -101,29 +105,46 @@ absl::StatusOr<v1::JobView> ViewOf(const JobHere& job, const v1::Question& quest
       absl::StrCat("the coordinator of ", OneLine(job.run_id), " does not answer: ", why));
 }
 
-// A door closes with its agent, too, and the next agent opens it again.
-absl::StatusOr<v1::JobEnd> EndOf(const JobHere& job, absl::Duration limit) {
+void EndVisit::Begin() {
   v1::Question question;
   question.set_kind(v1::Question::KIND_END);
-  std::string why = "no node of it is here any more";
+  for (const std::string& door : job_.doors) {
+    absl::StatusOr<OwnedFd> asked = Ask(door, question);
+    if (!asked.ok()) continue;
+    asked_ = *std::move(asked);
+    answer_.emplace(kMaxAnswerBytes);
+    asked_at_ = EventLoop::Now();
+    return;
+  }
+}
+
+// A door closes with its agent, too, and the next agent opens it again.
+absl::StatusOr<v1::JobEnd> EndVisit::Await(absl::Duration limit) {
   const BootTime last = EventLoop::Now() + limit;
   BootTime until = EventLoop::Now() + kDoorBack;
   while (EventLoop::Now() < until) {
-    for (const std::string& door : job.doors) {
-      const BootTime began = EventLoop::Now();
-      const absl::StatusOr<v1::Answer> answer = Visit(door, question, last - began);
-      if (answer.ok() && answer->has_end()) return answer->end();
-      if (answer.ok() && answer->has_view())
-        return absl::UnimplementedError("the job runs an older version, of which one cannot wait for the end");
-      if (answer.ok()) why = OneLine(answer->why_not());
-      const BootTime now = EventLoop::Now();
-      if (now >= last) return absl::DeadlineExceededError("the job goes on");
-      if (now >= began + kKnockAgain) until = now + kDoorBack;  // it was let in, and has waited
+    if (!asked_.valid()) Begin();
+    if (!asked_.valid()) {
+      absl::SleepFor(kKnockAgain);
+      continue;
     }
-    absl::SleepFor(kKnockAgain);
+    const absl::Status whole = AwaitFrame(asked_.get(), last - EventLoop::Now(), &*answer_);
+    if (absl::IsDeadlineExceeded(whole)) return absl::DeadlineExceededError("the job goes on");
+    asked_.Reset();
+    const BootTime now = EventLoop::Now();
+    if (now >= asked_at_ + kKnockAgain) until = now + kDoorBack;  // it was let in, and has waited
+    if (!whole.ok()) {
+      absl::SleepFor(kKnockAgain);
+      continue;
+    }
+    ASSIGN_OR_RETURN(const v1::Answer answer, AnswerIn(*answer_));
+    if (answer.has_end()) return answer.end();
+    if (answer.has_view())
+      return absl::UnimplementedError("the job runs an older version, of which one cannot wait for the end");
+    why_ = OneLine(answer.why_not());
   }
   return absl::UnavailableError(
-      absl::StrCat("it is not known how job ", OneLine(job.run_id), " has ended: ", why));
+      absl::StrCat("it is not known how job ", OneLine(job_.run_id), " has ended: ", why_));
 }
 
 }  // namespace muster::cli

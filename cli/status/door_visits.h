@@ -3,11 +3,16 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/core/time.h"
+#include "base/io/frame_exchange.h"
+#include "base/io/owned_fd.h"
 #include "muster/v1/control.pb.h"
 
 namespace muster::cli {
@@ -31,8 +36,22 @@ std::vector<JobHere> JobsHere();
 // What the first door says that knows the state of the job. Unavailable: none does, and why.
 absl::StatusOr<v1::JobView> ViewOf(const JobHere& job, const v1::Question& question);
 
-// Waits for the end of the job. Unavailable: its nodes here have ended, and it is not known how the job has;
-// DeadlineExceeded: it goes on.
-absl::StatusOr<v1::JobEnd> EndOf(const JobHere& job, absl::Duration limit);
+// Waits for the end of a job. What was waited for once is told even if it comes between two calls.
+class EndVisit {
+ public:
+  explicit EndVisit(JobHere job) : job_(std::move(job)) {}
+
+  // Unavailable: its nodes here have ended, and it is not known how the job has; DeadlineExceeded: it goes on.
+  absl::StatusOr<v1::JobEnd> Await(absl::Duration limit);
+  // Asks at the first door that opens, so that the end is heard from now on.
+  void Begin();
+
+ private:
+  const JobHere job_;
+  OwnedFd asked_;  // invalid: no door is asked at the moment
+  std::optional<IncomingFrame> answer_;
+  BootTime asked_at_ = absl::InfinitePast();
+  std::string why_ = "no node of it is here any more";
+};
 
 }  // namespace muster::cli

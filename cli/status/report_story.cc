@@ -70,6 +70,10 @@ const Json& At(const Json& object, const char* name) {
   return found == object.end() ? *none : *found;
 }
 
+std::string Counted(const std::string& count, const char* what) {
+  return absl::StrCat(count, " ", what, count == "1" ? "" : "s");
+}
+
 std::string ClockAt(const Json& object, const char* name) {
   const absl::Time time = absl::FromUnixMillis(MillisecondsAt(object, name));
   return absl::FormatTime("%Y-%m-%d %H:%M:%S", time, absl::LocalTimeZone());
@@ -179,10 +183,11 @@ absl::StatusOr<Story> StoryOf(std::string_view file, std::string_view run_id) {
             &story.text);
   const Json& round = At(*report, "round");
   if (round.is_object()) {
-    AppendRow("round",
-              absl::StrCat(TextAt(round, "number"), " was the last: ", TextAt(round, "world_size"), " workers on ",
-                           TextAt(round, "node_count"), " nodes"),
-              &story.text);
+    AppendRow(
+        "round",
+        absl::StrCat(TextAt(round, "number"), " was the last: ", Counted(TextAt(round, "world_size"), "worker"),
+                     " on ", Counted(TextAt(round, "node_count"), "node")),
+        &story.text);
   }
   if (const Json& cause = At(*report, "root_cause"); cause.is_object()) {
     AppendRow("first", FirstFailure(cause), &story.text);

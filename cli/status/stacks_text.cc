@@ -143,6 +143,8 @@ std::string StacksText(const v1::JobView& view) {
   if (!stacks.suspects().empty() && view.progress().has_quiet_ms() && view.progress().quiet_ms() < kLivelyMs) {
     absl::StrAppend(&out, "the job shows signs of life, the last one ", Brief(view.progress().quiet_ms()),
                     " ago: ranks may differ by chance; ask again and compare\n");
+  } else if (!stacks.suspects().empty() && view.has_progress() && !view.progress().watched()) {
+    out += "whether the job gets on is not watched (--hang-timeout): ask again and compare\n";
   }
   for (const v1::Place& place : stacks.places()) absl::StrAppend(&out, PlaceText(place));
   if (stacks.places().empty()) absl::StrAppend(&out, job, "no worker stands at such a place\n");

@@ -182,6 +182,8 @@ std::string NodeLine(const Node& node, size_t widest) {
   if (node.has_quiet_ms()) words.push_back(absl::StrCat("sign of life ", Age(node.quiet_ms()), " ago"));
   words.push_back(absl::StrCat("heard ", Age(node.heard_ms()), " ago"));
   if (node.live_workers() > 0) words.push_back(absl::StrCat(Counted(node.live_workers(), "worker"), " alive"));
+  if (node.restarts_caused() > 0)
+    words.push_back(absl::StrCat("caused ", Counted(node.restarts_caused(), "restart")));
   const std::string rank = node.has_node_rank() ? absl::StrCat(node.node_rank()) : "-";
   const std::string ranks = node.has_node_rank() ? RanksOf(node) : "";
   return absl::StrFormat("%4s %-*s %-10s %s", rank, static_cast<int>(widest), OneLine(node.hostname()), ranks,

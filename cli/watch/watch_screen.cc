@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/text/text.h"
 #include "cli/status/status_text.h"
@@ -141,6 +142,11 @@ void WatchScreen::Show(const v1::JobView& view) {
   problem_.clear();
 }
 
+void WatchScreen::ShowEnd(const v1::JobEnd& end) {
+  end_ = end;
+  problem_.clear();
+}
+
 void WatchScreen::ShowStacks(const std::string& text) { stacks_ = text; }
 
 std::vector<const v1::NodeView*> WatchScreen::Nodes() const {
@@ -243,12 +249,17 @@ std::vector<Row> WatchScreen::Rows(Size size, absl::Duration old) const {
 
 std::vector<Row> WatchScreen::Top(Size size, absl::Duration old) const {
   std::vector<Row> rows;
-  if (has_view_) {
+  if (end_) {
+    std::string text = EndText(*end_);
+    absl::StripTrailingAsciiWhitespace(&text);
+    rows.push_back({{text, Style::kStrong}});
+    rows.push_back({{"the last that it said:", Style::kFaint}});
+  } else if (has_view_) {
     const bool is_well = CodeOf(view_) == 0;
     rows.push_back({{is_well ? "well: " : "ATTENTION: ", is_well ? Style::kGood : Style::kBad},
                     {Headline(view_), Style::kStrong}});
   }
-  if (!problem_.empty() || (has_view_ && old >= kOld)) {
+  if (!end_ && (!problem_.empty() || (has_view_ && old >= kOld))) {
     rows.push_back(
         {{absl::StrCat("  ! ",
                        has_view_
@@ -264,6 +275,8 @@ std::vector<Row> WatchScreen::Top(Size size, absl::Duration old) const {
   }
   if (view_.state() == View::STATE_RUNNING && view_.has_progress())
     rows.push_back({{absl::StrCat("progress   ", ProgressLine(view_))}});
+  if (view_.missing_size() > 0)
+    rows.push_back({{absl::StrCat("missing    ", OneLine(absl::StrJoin(view_.missing(), ", "))), Style::kOdd}});
   const int most = std::max(1, size.lines / kLinesForOneOdd);
   for (int i = 0; i < std::min(most, view_.odd_size()); ++i)
     rows.push_back({{absl::StrCat("  ! ", OneLine(view_.odd(i))), Style::kOdd}});

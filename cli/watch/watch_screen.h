@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ class WatchScreen {
   void Show(const v1::JobView& view);
   void ShowProblem(const std::string& why) { problem_ = why; }  // until the next answer
   void ShowStacks(const std::string& text);
+  void ShowEnd(const v1::JobEnd& end);  // the job has ended: what is shown stays as it is
   Wish OnKey(const KeyPress& press, Size size);
 
   // old: the age of the newest answer.
@@ -39,6 +41,7 @@ class WatchScreen {
   v1::JobView view_;
   bool has_view_ = false;
   std::string problem_;
+  std::optional<v1::JobEnd> end_;
   Pane pane_ = Pane::kNodes;
   std::string stacks_;
   std::string filter_;

@@ -21,7 +21,8 @@ std::string RestartStorm(BootTime now, const Job& job) {
   int count = 0;
   std::string last;
   for (const EndedRound& round : job.history.newest()) {
-    const bool failed = round.end == EndCause::kWorkerFailure || round.end == EndCause::kNodeLoss;
+    const bool failed =
+        round.end == EndCause::kWorkerFailure || (round.end == EndCause::kNodeLoss && !round.was_ordered);
     if (!failed || round.trouble <= now - kStormWindow) continue;
     ++count;
     last = round.cause;

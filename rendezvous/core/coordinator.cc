@@ -140,8 +140,11 @@ void Coordinator::OnClosed(BootTime now, StreamId stream, Effects* out) {
     const bool left = host->IsLeaving() && host->IsIdle();
     if (left || host->IsGone() || host->HasAppliedRelease(job_.epoch())) {
       if (host->part.in_round && !host->part.succeeded) {
-        job_.greatest.losses.Note(std::min(now, host->part.lost_at),
-                                  absl::StrCat(host->Name(), left ? " left the job" : " ended"), &host->part);
+        job_.greatest.losses.Note(
+            std::min(now, host->part.lost_at),
+            absl::StrCat(host->Name(),
+                         left ? absl::StrCat(" left the job: it was ", host->WhyItLeft()) : " ended"),
+            &host->part);
       }
       ForgetEnded(id, &job_, out);
     }
@@ -159,6 +162,7 @@ void Coordinator::OnTick(BootTime now, Effects* out) {
   announcements_.OnTick(now, job_, out);
   job_.stacks.OnTick(now);
   job_.ranks.OnTick(now);
+  FollowOrders(now, &job_);
   NoteProgress(now, out);
   conditions_.OnTick(now, job_, out);
 }
@@ -221,8 +225,8 @@ void Coordinator::OnOrder(BootTime now, const v1::Order& order, Effects* out) {
   if (!TakeOrder(now, order, &job_, out)) return;
   DecideAndPush(now, out);
   for (auto& [id, host] : job_.hosts) {
-    const bool hears = !host.leave_order.empty() || job_.signalling.For(now, id);
-    if (hears && host.IsAttached()) outbox_.Send(now, job_, &host, out);
+    const bool is_to_leave = !host.leave_order.empty() && !host.IsLeaving();
+    if (host.IsAttached() && (is_to_leave || job_.signalling.For(now, id))) outbox_.Send(now, job_, &host, out);
   }
 }
 

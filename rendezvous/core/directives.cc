@@ -53,18 +53,22 @@ void SetHeldDigests(const Job& job, const Host& host, v1::Directive* directive) 
   if (job.verdict && !job.verdict->brief()) directive->set_held_verdict(job.verdict->digest());
 }
 
-// Questions and orders of people, and those of a hang: the question goes to all members, the order to end it to
-// the one that runs the rank.
-void FillWishes(BootTime now, const Job& job, const Host& host, v1::Directive* directive) {
-  directive->set_snapshot(job.hang.question);
-  if (host.part.in_round && job.stacks.round() == job.greatest.number())
+// What people ask of workers that run, also while their round ends.
+void FillQuestions(const Job& job, const Host& host, v1::Directive* directive) {
+  if (!host.part.in_round) return;
+  if (job.stacks.round() == job.greatest.number())
     directive->set_stacks(job.stacks.NumberFor(host.status.host_id()));
   const RankQuestions::Asked* const one = job.ranks.For(host.status.host_id(), job.greatest.number());
-  if (host.part.in_round && directive->stacks() == 0 && one != nullptr) {
-    directive->set_stacks(one->number);
-    directive->set_stacks_of(one->local_rank);
-  }
+  if (directive->stacks() != 0 || one == nullptr) return;
+  directive->set_stacks(one->number);
+  directive->set_stacks_of(one->local_rank);
+}
+
+// A signal that people want workers to have, and what is done about a hang: the question goes to all members, the
+// order to end it to the one that runs the rank.
+void FillSignals(BootTime now, const Job& job, const Host& host, v1::Directive* directive) {
   if (const auto signal = job.signalling.For(now, host.status.host_id())) *directive->mutable_signal() = *signal;
+  directive->set_snapshot(job.hang.question);
   if (job.hang.judge.learns())
     directive->set_learned_silence_ms(absl::ToInt64Milliseconds(job.hang.judge.learned()));
   if (!job.hang.kill_order) return;
@@ -160,7 +164,8 @@ v1::Directive Directives::For(BootTime now, const Job& job, Host* host) {
   if (job.greatest.IsKnown()) *directive.mutable_greatest() = GreatestForTelling(now, job, *host);
   SetHeldDigests(job, *host, &directive);
   FillOrder(now, job, host, &directive);
-  if (directive.has_run()) FillWishes(now, job, *host, &directive);
+  if (directive.has_run()) FillSignals(now, job, *host, &directive);
+  if (directive.has_run() || directive.has_stop()) FillQuestions(job, *host, &directive);
   directive.set_leave(host->leave_order);
   FillEvents(now, job, host, &directive);
   if (const std::optional<v1::Lease> lease = LeaseFor(job, *host, directive)) {

@@ -74,6 +74,7 @@ struct GreatestRound {
     std::string cause;
   } drain;
   std::string restart_order;  // somebody wants another round in its place, and why; empty: nobody does
+  bool drain_order = false;   // somebody wants a member to leave
   Successes successes;
   GoneMembers gone;
 

@@ -36,7 +36,7 @@ namespace muster::rendezvous {
 // Somebody wants the job to end, whatever becomes of its workers: the first who did.
 struct AskedToStop {
   int exit_code = 0;
-  std::string why;         // "cancelled on node 2 (worker-2)"; that node need not stay to the end
+  std::string why;         // who, and why: "cancelled on node 2 (worker-2)"; that node need not stay to the end
   bool is_logged = false;  // the log has `why` already
 };
 

@@ -1,17 +1,22 @@
 #include "rendezvous/core/order_book.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace muster::rendezvous {
 
-const v1::Ordered* OrderBook::Find(const std::string& id) const {
+const OrderBook::Entry* OrderBook::Find(const std::string& id) const {
   const auto found =
-      std::find_if(kept_.begin(), kept_.end(), [&id](const auto& kept) { return kept.first == id; });
-  return found == kept_.end() ? nullptr : &found->second;
+      std::find_if(kept_.begin(), kept_.end(), [&id](const Entry& entry) { return entry.id == id; });
+  return found == kept_.end() ? nullptr : &*found;
 }
 
-void OrderBook::Keep(const std::string& id, v1::Ordered answer) {
-  kept_.emplace_back(id, std::move(answer));
+bool OrderBook::HasRoom(BootTime now) const {
+  return kept_.size() < kMaxOrdersKept || kept_.front().at + kOrderKept <= now;
+}
+
+void OrderBook::Keep(Entry entry) {
+  kept_.push_back(std::move(entry));
   if (kept_.size() > kMaxOrdersKept) kept_.pop_front();
 }
 

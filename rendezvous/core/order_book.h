@@ -1,25 +1,37 @@
-// The newest orders that people gave (orders.h), by their ids, with the first answer to each: one that comes again
-// is not obeyed again. Pure.
+// The newest orders that people gave (orders.h), by their ids: one that comes again is not obeyed again. Pure.
 #pragma once
 
 #include <cstddef>
 #include <deque>
 #include <string>
-#include <utility>
 
+#include "base/core/time.h"
 #include "muster/v1/control.pb.h"
 
 namespace muster::rendezvous {
 
 inline constexpr size_t kMaxOrdersKept = 256;
+inline constexpr absl::Duration kOrderKept =
+    absl::Minutes(1);  // at least; until then no more than these are taken
 
 class OrderBook {
  public:
-  const v1::Ordered* Find(const std::string& id) const;  // nullptr: it has not come
-  void Keep(const std::string& id, v1::Ordered answer);
+  struct Entry {
+    std::string id;
+    BootTime at;
+    v1::Ordered answer;   // by what is known so far
+    std::string host_id;  // of KIND_DRAIN: who is to leave
+    std::string node;     // the same, for people
+  };
+
+  const Entry* Find(const std::string& id) const;  // nullptr: it has not come, or long ago
+  std::deque<Entry>& all() { return kept_; }
+  // Whether there is room for another one, without forgetting one that might come again.
+  bool HasRoom(BootTime now) const;
+  void Keep(Entry entry);
 
  private:
-  std::deque<std::pair<std::string, v1::Ordered>> kept_;
+  std::deque<Entry> kept_;
 };
 
 }  // namespace muster::rendezvous

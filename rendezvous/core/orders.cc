@@ -1,17 +1,19 @@
 #include "rendezvous/core/orders.h"
 
 #include <algorithm>
-#include <csignal>
-#include <set>
+#include <functional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "base/text/rank_ranges.h"
 #include "base/text/signal_name.h"
 #include "base/text/text.h"
 #include "base/wire/ids.h"
+#include "base/wire/ranges.h"
+#include "base/wire/signals.h"
 #include "rendezvous/core/enter.h"
 #include "rendezvous/core/explain.h"
 #include "rendezvous/core/job.h"
@@ -19,43 +21,62 @@
 namespace muster::rendezvous {
 namespace {
 
-constexpr int kMaxExitCode = 255;
-constexpr int kMaxSignal = 64;  // of Linux
+std::string RanksIn(const v1::Order& order) {
+  std::vector<std::pair<int, int>> ranges;
+  for (const v1::RankRange& range : order.ranks()) ranges.emplace_back(range.first(), range.last());
+  return ranges.empty() ? "" : absl::StrCat(" --ranks ", ShowRanges(ranges));
+}
 
-const char* NameOf(v1::Order::Kind kind) {
-  switch (kind) {
+// As it was typed: "muster signal SIGUSR1 --ranks 0-3".
+std::string WhatIsOrdered(const v1::Order& order) {
+  switch (order.kind()) {
     case v1::Order::KIND_STOP:
-      return "muster stop";
+      return absl::StrCat("muster stop --code ", order.exit_code());
     case v1::Order::KIND_RESTART:
       return "muster restart";
     case v1::Order::KIND_DRAIN:
-      return "muster drain";
+      return absl::StrCat("muster drain ", Foreign(order.node()));
     case v1::Order::KIND_SIGNAL:
-      return "muster signal";
+      return Foreign(absl::StrCat("muster signal ", DescribeSignal(order.signal()), RanksIn(order)));
     default:
       return "an order that this version does not know";
   }
 }
 
 // "muster restart by root@gpu-1: the data was mended"
-std::string Describe(const v1::Order& order) {
-  return absl::StrCat(NameOf(order.kind()), " by ", order.by().empty() ? "somebody" : Foreign(order.by()),
+std::string DescribeOrder(const v1::Order& order) {
+  return absl::StrCat(WhatIsOrdered(order), " by ", order.by().empty() ? "somebody" : Foreign(order.by()),
                       order.reason().empty() ? "" : ": ", Foreign(order.reason()));
 }
 
-// The node with this rank in the greatest round, or this host name. why: there is none, or there are several.
-Host* FindNode(const std::string& name, Job* job, std::string* why) {
-  int rank = -1;
-  const bool is_rank = absl::SimpleAtoi(name, &rank);
+// Trainers that are in the job now.
+std::vector<Host*> Nodes(Job* job, const std::function<bool(const Host&)>& is_meant) {
   std::vector<Host*> found;
   for (auto& [id, host] : job->hosts) {
-    if (!host.IsAttached() || !host.IsTrainer()) continue;
-    const bool is_meant =
-        is_rank ? host.part.in_round && host.part.round.node_rank() == rank : host.status.hostname() == name;
-    if (is_meant) found.push_back(&host);
+    if (host.IsAttached() && host.IsTrainer() && is_meant(host)) found.push_back(&host);
+  }
+  return found;
+}
+
+// The node with this rank in the greatest round, or at this place without one, or else with this name. why: there
+// is none, or there are several.
+Host* FindNode(const std::string& name, Job* job, std::string* why) {
+  int number = -1;
+  const bool is_number = absl::SimpleAtoi(name, &number) && absl::StrCat(number) == name;
+  std::vector<Host*> found = Nodes(job, [&](const Host& host) {
+    return is_number && host.part.in_round && host.part.round.node_rank() == number;
+  });
+  if (found.empty()) {
+    found = Nodes(job, [&](const Host& host) {
+      return is_number && !host.part.in_round && host.status.has_place() && host.status.place() == number;
+    });
+  }
+  if (found.empty()) {
+    found = Nodes(
+        job, [&](const Host& host) { return host.status.hostname() == name || host.status.host_id() == name; });
   }
   if (found.size() == 1) return found.front();
-  *why = found.empty() ? absl::StrCat("no node of the job is called ", Foreign(name),
+  *why = found.empty() ? absl::StrCat("no node that is here is called ", Foreign(name),
                                       ": expected a node's rank in the running round, or its host name")
                        : absl::StrCat(found.size(), " nodes are called ", Foreign(name), ": name one by its rank");
   return nullptr;
@@ -70,7 +91,7 @@ bool IsAmong(int rank, const v1::Order& order) {
 Signalling::Targets TargetsOf(const v1::Order& order, const Job& job) {
   Signalling::Targets targets;
   for (const auto& [id, host] : job.hosts) {
-    if (!host.part.in_round) continue;
+    if (!host.part.in_round || host.part.succeeded) continue;
     for (int local = 0; local < host.part.workers; ++local) {
       if (IsAmong(host.part.round.first_rank() + local, order)) targets[id].push_back(local);
     }
@@ -78,53 +99,74 @@ Signalling::Targets TargetsOf(const v1::Order& order, const Job& job) {
   return targets;
 }
 
-// Empty: it is obeyed.
+// Each of these notes what is ordered. Returns why not; empty: it is obeyed.
+
 std::string Stop(const v1::Order& order, Job* job) {
   if (order.exit_code() < 0 || order.exit_code() > kMaxExitCode) return "expected an exit code from 0 to 255";
+  if (job->farewell) return "the coordinator ends with its node: order it again once the next one is there";
   if (job->asked_to_stop) return absl::StrCat("it ends already: ", job->asked_to_stop->why);
-  job->asked_to_stop = AskedToStop{.exit_code = order.exit_code(), .why = Describe(order), .is_logged = true};
+  job->asked_to_stop = AskedToStop{.exit_code = order.exit_code(), .why = DescribeOrder(order), .is_logged = true};
   return "";
+}
+
+std::string WhyNoRoundRuns(const Job& job) {
+  if (job.state == State::kRecovering && job.greatest.IsKnown())
+    return "a new coordinator finds out what runs: ask again";
+  if (job.state == State::kDraining) return absl::StrCat("round ", job.greatest.number(), " ends already");
+  return job.state == State::kRunning ? "" : "no round runs";
 }
 
 std::string Restart(const v1::Order& order, Job* job) {
-  if (job->state == State::kDraining) return absl::StrCat("round ", job->greatest.number(), " ends already");
-  if (job->state != State::kRunning) return "no round runs";
-  job->greatest.restart_order = Describe(order);
+  if (std::string why = WhyNoRoundRuns(*job); !why.empty()) return why;
+  job->greatest.restart_order = DescribeOrder(order);
   return "";
 }
 
-std::string DrainNode(const v1::Order& order, Job* job) {
+std::string DrainNode(const v1::Order& order, Job* job, OrderBook::Entry* entry) {
   std::string why;
   Host* const host = FindNode(order.node(), job, &why);
   if (host == nullptr) return why;
-  if (host->IsLeaving() || !host->leave_order.empty()) return absl::StrCat(host->Name(), " leaves already");
-  host->leave_order = Describe(order);
+  if (host->IsLeaving() || !host->leave_order.empty())
+    return absl::StrCat(NodeName(*job, *host), " leaves already");
+  host->leave_order = DescribeOrder(order);
+  if (host->part.in_round) job->greatest.drain_order = true;
+  entry->node = NodeName(*job, *host);
+  // The coordinator's own node is not awaited: nobody could say what became of it.
+  if (!host->status.at_primary()) entry->host_id = host->status.host_id();
   return "";
 }
 
 std::string Signal(BootTime now, const v1::Order& order, Job* job) {
-  if (job->state != State::kRunning) return "no round runs";
+  if (std::string why = WhyNoRoundRuns(*job); !why.empty()) return why;
   if (order.signal() < 1 || order.signal() > kMaxSignal) return "expected a signal from 1 to 64";
-  if (job->signalling.IsOpen(now)) return "another signal is on its way: ask again";
+  if (job->signalling.IsOpen(now)) return "another signal is on its way: ask again in a moment";
   const int last = job->greatest.round.world_size() - 1;
   Signalling::Targets targets = TargetsOf(order, *job);
-  if (targets.empty()) return absl::StrCat("none of these ranks is here: the round has the ranks 0 to ", last);
-  job->signalling.Begin(now, order.id(), job->greatest.id(), order.signal(), std::move(targets));
+  const bool is_beyond = std::any_of(order.ranks().begin(), order.ranks().end(),
+                                     [last](const v1::RankRange& range) { return range.last() > last; });
+  if (is_beyond || targets.empty()) return absl::StrCat("expected ranks that run: the round has 0 to ", last);
+  v1::SignalOrder what;
+  *what.mutable_round() = job->greatest.id();
+  what.set_signal(order.signal());
+  what.set_why(DescribeOrder(order));
+  job->signalling.Begin(now, order.id(), what, std::move(targets));
   return "";
 }
 
-std::string Obey(BootTime now, const v1::Order& order, Job* job) {
-  if (!Same(order.epoch(), job->epoch()))
-    return "it was meant for another coordinator than the one that decides now: look at the job, and order it "
-           "again";
+// entry: of this order; what is to be followed of it is noted there.
+std::string Obey(BootTime now, const v1::Order& order, Job* job, OrderBook::Entry* entry) {
   if (job->IsOver()) return absl::StrCat("the job is over: ", job->verdict->reason());
+  if (!Same(order.epoch(), job->epoch()))
+    return "another coordinator decides by now, and does not know whether the one before it obeyed: look at the "
+           "job (muster status, muster events) before you order it again";
+  if (!job->orders.HasRoom(now)) return "too many orders came within a minute: ask again later";
   switch (order.kind()) {
     case v1::Order::KIND_STOP:
       return Stop(order, job);
     case v1::Order::KIND_RESTART:
       return Restart(order, job);
     case v1::Order::KIND_DRAIN:
-      return DrainNode(order, job);
+      return DrainNode(order, job, entry);
     case v1::Order::KIND_SIGNAL:
       return Signal(now, order, job);
     default:
@@ -133,14 +175,16 @@ std::string Obey(BootTime now, const v1::Order& order, Job* job) {
 }
 
 // What happens now, for who has ordered it.
-std::string WhatFollows(const v1::Order& order, const Job& job) {
+std::string WhatFollows(const v1::Order& order, const OrderBook::Entry& entry, const Job& job) {
   switch (order.kind()) {
     case v1::Order::KIND_STOP:
       return absl::StrCat("the job ends with exit code ", order.exit_code());
     case v1::Order::KIND_RESTART:
       return absl::StrCat("round ", job.greatest.number(), " ends, and another one follows");
     case v1::Order::KIND_DRAIN:
-      return absl::StrCat("node ", Foreign(order.node()), " leaves the job");
+      return absl::StrCat(entry.node,
+                          " leaves the job, and the coordinator with it: the job goes on once another one "
+                          "is there");
     default:
       return "";
   }
@@ -155,49 +199,77 @@ std::string NamesOf(const Signalling::Targets& silent, const Job& job) {
   return JoinAtMost(names, kMaxAbsentNamed);
 }
 
+std::string HowManyGotIt(const Signalling& signalling) {
+  const int got = signalling.processes(), ranks = signalling.ranks_heard();
+  const std::string signal = DescribeSignal(signalling.signal());
+  const std::string workers = absl::StrCat(ranks, ranks == 1 ? " worker" : " workers");
+  if (GoesToGroup(signalling.signal())) return absl::StrCat(signal, ": ", got, " of ", workers, " got it");
+  if (got == 0) return absl::StrCat("no process of ", workers, " handles ", signal, ", so none got it");
+  return absl::StrCat(signal, ": ", got, got == 1 ? " process of " : " processes of ", workers, " got it");
+}
+
 void FinishSignal(BootTime now, const Job& job, v1::Ordered* answer) {
   const Signalling& signalling = job.signalling;
-  answer->set_done(!signalling.IsOpen(now));
-  if (!answer->done()) return;
-  const int processes = signalling.processes(), ranks = signalling.ranks();
-  const std::string of = absl::StrCat(ranks, ranks == 1 ? " worker" : " workers");
-  answer->set_text(processes == 0
-                       ? absl::StrCat("no process of ", of, " handles ", DescribeSignal(signalling.signal()),
-                                      ": none got it, since it would have ended them")
-                       : absl::StrCat(DescribeSignal(signalling.signal()), ": ", processes,
-                                      processes == 1 ? " process of " : " processes of ", of, " got it"));
+  if (signalling.IsOpen(now)) return;
+  answer->set_done(true);
+  answer->set_obeyed(signalling.processes() > 0 && signalling.silent().empty());
+  answer->set_text(HowManyGotIt(signalling));
   if (signalling.silent().empty()) return;
-  answer->set_obeyed(false);
-  answer->set_text(absl::StrCat(answer->text(), "; no answer from ", NamesOf(signalling.silent(), job)));
+  answer->set_text(absl::StrCat(answer->text(), "; no answer from ", NamesOf(signalling.silent(), job),
+                                ", which may get it later"));
+}
+
+void FinishDrain(BootTime now, const Job& job, const OrderBook::Entry& entry, v1::Ordered* answer) {
+  const Host* const host = job.hosts.Find(entry.host_id);
+  const bool leaves = host == nullptr || host->IsLeaving() || host->IsGone();
+  if (!leaves && now < entry.at + kOrderAnswers) return;
+  answer->set_done(true);
+  answer->set_obeyed(leaves);
+  answer->set_text(leaves ? absl::StrCat(entry.node, " leaves the job")
+                          : absl::StrCat("no answer from ", entry.node, ", which leaves once it hears of it"));
+}
+
+void Follow(BootTime now, const Job& job, OrderBook::Entry* entry) {
+  if (entry->answer.done()) return;
+  if (!entry->host_id.empty()) return FinishDrain(now, job, *entry, &entry->answer);
+  if (entry->id == job.signalling.order_id()) FinishSignal(now, job, &entry->answer);
 }
 
 }  // namespace
 
 bool TakeOrder(BootTime now, const v1::Order& order, Job* job, Effects* out) {
+  FollowOrders(now, job);  // before another signal takes the place of the last one
   if (order.id().empty() || job->orders.Find(order.id()) != nullptr) return false;
-  const std::string why_not = Obey(now, order, job);
-  v1::Ordered answer;
-  answer.set_obeyed(why_not.empty());
-  answer.set_done(order.kind() != v1::Order::KIND_SIGNAL || !why_not.empty());
-  answer.set_text(why_not.empty() ? WhatFollows(order, *job) : why_not);
-  job->orders.Keep(order.id(), answer);
-  const std::string what = Describe(order);
+  OrderBook::Entry entry;
+  entry.id = order.id();
+  entry.at = now;
+  const std::string why_not = Obey(now, order, job, &entry);
+  const bool is_awaited = order.kind() == v1::Order::KIND_SIGNAL || !entry.host_id.empty();
+  entry.answer.set_obeyed(why_not.empty());
+  entry.answer.set_done(!is_awaited || !why_not.empty());
+  if (why_not.empty() && is_awaited) {
+    entry.answer.set_text("its nodes have not answered so far");
+  } else {
+    entry.answer.set_text(why_not.empty() ? WhatFollows(order, entry, *job) : why_not);
+  }
+  if (job->orders.HasRoom(now)) job->orders.Keep(std::move(entry));
+  const std::string what = DescribeOrder(order);
   Say(why_not.empty() ? Severity::kInfo : Severity::kWarning,
       why_not.empty() ? what : absl::StrCat(what, ": not obeyed: ", why_not), out,
       {.event = events::kOrdered, .round = NumberOfRound(*job)});
-  return answer.obeyed();
+  return why_not.empty();
 }
 
-v1::Ordered AnswerTo(BootTime now, const v1::Order& order, const Job& job) {
-  const v1::Ordered* const kept = job.orders.Find(order.id());
+void FollowOrders(BootTime now, Job* job) {
+  for (OrderBook::Entry& entry : job->orders.all()) Follow(now, *job, &entry);
+}
+
+v1::Ordered AnswerTo(const v1::Order& order, const Job& job) {
+  if (const OrderBook::Entry* const entry = job.orders.Find(order.id())) return entry->answer;
   v1::Ordered answer;
-  if (kept == nullptr) {
-    answer.set_done(true);
-    answer.set_text("an order without a name is not obeyed");
-    return answer;
-  }
-  answer = *kept;
-  if (!answer.done() && job.signalling.order_id() == order.id()) FinishSignal(now, job, &answer);
+  answer.set_done(true);
+  answer.set_text(order.id().empty() ? "an order without a name is not obeyed"
+                                     : "too many orders came within a minute: ask again later");
   return answer;
 }
 

@@ -10,11 +10,16 @@ namespace muster::rendezvous {
 
 struct Job;
 
-// Notes in the job what is ordered, unless it has come before; what follows from it is decided as ever. Returns
-// whether a node must hear of it now.
-bool TakeOrder(BootTime now, const v1::Order& order, Job* job, Effects* out);
+// From an order to the answer of the node that it is about.
+inline constexpr absl::Duration kOrderAnswers = absl::Seconds(5);
 
-// What has become of it by now.
-v1::Ordered AnswerTo(BootTime now, const v1::Order& order, const Job& job);
+// Notes in the job what is ordered, unless it has come before; what follows from it is decided as ever. Returns
+// whether something must be decided, or told, now.
+bool TakeOrder(BootTime now, const v1::Order& order, Job* job, Effects* out);
+// Notes what has become of orders that nodes are to answer. To be called at each tick.
+void FollowOrders(BootTime now, Job* job);
+
+// What has become of it so far.
+v1::Ordered AnswerTo(const v1::Order& order, const Job& job);
 
 }  // namespace muster::rendezvous

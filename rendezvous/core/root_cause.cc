@@ -1,6 +1,7 @@
 #include "rendezvous/core/root_cause.h"
 
 #include <algorithm>
+#include <csignal>
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
@@ -107,9 +108,10 @@ int ExitCodeOf(const v1::Failure& failure) {
 }
 
 std::string DescribeFailure(const v1::Failure& failure) {
-  // In these two cases the way the worker ended says nothing without the text.
+  // In these cases the way the worker ended says nothing without the text, which names who ended it.
   const bool is_usage = WasNeverStarted(failure) && failure.exit_code() == kExitUsage;
-  const bool needs_text = (failure.hung() || is_usage) && !failure.error_text().empty();
+  const bool is_killed = failure.signal() == SIGKILL || failure.signal() == SIGTERM;
+  const bool needs_text = (failure.hung() || is_usage || is_killed) && !failure.error_text().empty();
   const bool needs_hint = failure.port_taken() && !failure.hint().empty();
   return absl::StrCat("rank ", failure.rank(), " on ", failure.host(), " ", DescribeEnd(failure),
                       needs_text ? ": " : "", needs_text ? failure.error_text() : "", needs_hint ? ": " : "",

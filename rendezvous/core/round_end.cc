@@ -125,7 +125,7 @@ RoundAccount AccountOf(BootTime now, const Job& job) {
   EndCause end = Classify(job.greatest, cause, failures);
   // The round hung, but no node has reported how it ended the rank: it could not, or was lost.
   const bool stops = job.options.on_hang == OnHang::kStop && end == EndCause::kNodeLoss;
-  if (job.hang.kill_order && (end == EndCause::kMembership || stops)) {
+  if (job.hang.kill_order && (end == EndCause::kMembership || end == EndCause::kAsked || stops)) {
     cause = FailureOfHang(job);
     end = EndCause::kWorkerFailure;
   }
@@ -202,6 +202,19 @@ void NoteLosses(BootTime now, Job* job) {
   }
 }
 
+// A node that has just joined may be anybody's.
+std::set<std::string> CulpritsOf(const RoundAccount& account, const Job& job) {
+  std::set<std::string> nodes;
+  if (account.result.end == EndCause::kNodeLoss) {
+    for (const auto& [rank, node] : job.greatest.losses.nodes) nodes.insert(node);
+  } else if (const Host* const host = job.hosts.Find(account.result.culprit)) {
+    nodes.insert(host->part.node);
+  }
+  nodes.erase("");
+  nodes.erase(kNewNode);
+  return nodes;
+}
+
 // The first sign of a lost node is its silence, which comes before the drain.
 void Remember(BootTime now, const RoundAccount& account, Job* job) {
   const GreatestRound& round = job->greatest;
@@ -210,7 +223,9 @@ void Remember(BootTime now, const RoundAccount& account, Job* job) {
   const BootTime told = std::max(round.drain.began, trouble);
   EndedRound ended{.number = round.number(),
                    .end = account.result.end,
+                   .was_ordered = job->greatest.drain_order,
                    .cause = account.what,
+                   .culprits = CulpritsOf(account, *job),
                    .trouble = trouble,
                    .detecting = told - trouble,
                    .draining = now - told};

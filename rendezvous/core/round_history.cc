@@ -91,10 +91,18 @@ bool RoundHistory::OnStart(BootTime now) {
   lost_ += ended.lost;
   shows_nothing_since_ = now;
   ++restarts_[static_cast<size_t>(ended.end)];
+  for (const std::string& node : ended.culprits) {
+    if (caused_.size() < kMaxCulprits || caused_.count(node) > 0) ++caused_[node];
+  }
   recoveries_.Add(RecoveryPhase::kDetect, ended.detecting);
   recoveries_.Add(RecoveryPhase::kDrain, ended.draining);
   recoveries_.Add(RecoveryPhase::kGather, ended.gathering);
   return true;
+}
+
+int64_t RoundHistory::RestartsCausedBy(const std::string& node) const {
+  const auto found = caused_.find(node);
+  return found == caused_.end() ? 0 : found->second;
 }
 
 EndedRound* RoundHistory::Find(uint64_t number) {

@@ -9,7 +9,9 @@
 #include <cstdint>
 #include <deque>
 #include <limits>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "base/core/time.h"
@@ -22,11 +24,14 @@ namespace muster::rendezvous {
 
 inline constexpr size_t kMaxRoundsKept = 50;      // the newest; of earlier ones the number and the time
 inline constexpr size_t kMaxEndCauseBytes = 300;  // as it is told
+inline constexpr size_t kMaxCulprits = 4096;      // whose restarts are counted
 
 struct EndedRound {
   uint64_t number = 0;
   EndCause end = EndCause::kMembership;
+  bool was_ordered = false;                         // the loss of a node: somebody wanted it
   std::string cause = {};                           // a sentence
+  std::set<std::string> culprits = {};              // nodes, as crash_loops.h calls them; empty: none is known
   BootTime trouble = absl::InfinitePast();          // its first sign: until then the round ran
   std::optional<absl::Duration> ran = {};           // nullopt: a coordinator before this one made it
   absl::Duration detecting = absl::ZeroDuration();  // from then until the round was told to end
@@ -53,6 +58,7 @@ class RoundHistory {
   int earlier() const { return earlier_; }  // ones that are not among them
   // After how many rounds that ended so another one started.
   int64_t Restarts(EndCause end) const { return restarts_[static_cast<size_t>(end)]; }
+  int64_t RestartsCausedBy(const std::string& node) const;
   const RecoveryTimes& recoveries() const { return recoveries_; }
   absl::Duration LostBy(BootTime now) const;  // by all of them
 
@@ -65,6 +71,7 @@ class RoundHistory {
   std::optional<BootTime> shows_nothing_since_;                 // the round that runs, after one that ended
   int earlier_ = 0;
   std::array<int64_t, kEndCauses> restarts_ = {};
+  std::map<std::string, int64_t> caused_;  // by culprit
   RecoveryTimes recoveries_;
   absl::Duration lost_ = absl::ZeroDuration();  // without an open one
 };

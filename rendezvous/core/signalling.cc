@@ -3,15 +3,22 @@
 #include <utility>
 
 namespace muster::rendezvous {
+namespace {
 
-void Signalling::Begin(BootTime now, const std::string& order_id, const v1::RoundId& round, int signal,
-                       Targets targets) {
-  ++numbers_;
+int RanksIn(const Signalling::Targets& targets) {
+  int ranks = 0;
+  for (const auto& [host, local_ranks] : targets) ranks += static_cast<int>(local_ranks.size());
+  return ranks;
+}
+
+}  // namespace
+
+void Signalling::Begin(BootTime now, const std::string& order_id, const v1::SignalOrder& what, Targets targets) {
+  what_ = what;
+  what_.set_number(++numbers_);
   order_id_ = order_id;
-  round_ = round;
-  signal_ = signal;
-  ranks_ = processes_ = 0;
-  for (const auto& [host, ranks] : targets) ranks_ += static_cast<int>(ranks.size());
+  ranks_ = RanksIn(targets);
+  processes_ = 0;
   silent_ = std::move(targets);
   until_ = now + kSignalAnswers;
 }
@@ -20,16 +27,15 @@ void Signalling::Learn(const std::string& host_id, const v1::SignalAnswer& answe
   if (answer.number() == numbers_ && silent_.erase(host_id) > 0) processes_ += answer.processes();
 }
 
-// A host that hears of it late does nothing any more.
+// A node that has not heard of it by then is not told any more. One that has, and is frozen, may obey later.
 std::optional<v1::SignalOrder> Signalling::For(BootTime now, const std::string& host_id) const {
   const auto found = silent_.find(host_id);
   if (!IsOpen(now) || found == silent_.end()) return std::nullopt;
-  v1::SignalOrder order;
-  order.set_number(numbers_);
-  *order.mutable_round() = round_;
-  order.set_signal(signal_);
+  v1::SignalOrder order = what_;
   for (const int rank : found->second) order.add_local_ranks(rank);
   return order;
 }
+
+int Signalling::ranks_heard() const { return ranks_ - RanksIn(silent_); }
 
 }  // namespace muster::rendezvous

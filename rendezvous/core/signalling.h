@@ -23,8 +23,8 @@ class Signalling {
   // random: for the first number, since a predecessor has sent some, too.
   explicit Signalling(uint64_t random) : numbers_(random >> 32) {}
 
-  // order_id: whose it is. Call it only while none is open.
-  void Begin(BootTime now, const std::string& order_id, const v1::RoundId& round, int signal, Targets targets);
+  // order_id: whose it is; what: signal, round and reason. Call it only while none is open.
+  void Begin(BootTime now, const std::string& order_id, const v1::SignalOrder& what, Targets targets);
   void Learn(const std::string& host_id, const v1::SignalAnswer& answer);
 
   bool IsOpen(BootTime now) const { return now < until_ && !silent_.empty(); }
@@ -32,17 +32,16 @@ class Signalling {
   std::optional<v1::SignalOrder> For(BootTime now, const std::string& host_id) const;
 
   const std::string& order_id() const { return order_id_; }  // of the newest one; empty: there was none
-  int signal() const { return signal_; }
-  int ranks() const { return ranks_; }               // for which it was meant
+  int signal() const { return what_.signal(); }
+  int ranks_heard() const;                           // workers of the nodes that have answered
   int processes() const { return processes_; }       // that have got it so far
   const Targets& silent() const { return silent_; }  // who has not answered
 
  private:
   uint64_t numbers_;  // given so far; the newest one's is this
   std::string order_id_;
-  v1::RoundId round_;
-  int signal_ = 0;
-  int ranks_ = 0;
+  v1::SignalOrder what_;  // without the local ranks
+  int ranks_ = 0;         // for which it was meant
   int processes_ = 0;
   Targets silent_;
   BootTime until_ = absl::InfinitePast();

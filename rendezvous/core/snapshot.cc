@@ -96,6 +96,7 @@ v1::NodeView ViewOf(BootTime now, const Job& job, const Host& host) {
   node.set_trouble(Foreign(TroubleOf(job, host)));
   if (status.has_quiet_ms()) node.set_quiet_ms(status.quiet_ms());
   node.set_step(SlowestStep(status));
+  node.set_restarts_caused(job.history.RestartsCausedBy(NodeFor(host, job.gathering.first_round)));
   if (node.part() == v1::NodeView::PART_SET_ASIDE)
     node.set_set_aside_ms(WireMilliseconds(SetAsideFor(now, job, host)));
   return node;

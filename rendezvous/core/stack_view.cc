@@ -22,8 +22,12 @@ namespace {
 std::string WhyNot(const Job& job) {
   if (job.state == State::kRecovering && job.greatest.IsKnown())
     return "a new coordinator finds out what runs: ask again";
-  if (job.state == State::kDraining) return absl::StrCat("round ", job.greatest.number(), " ends");
   if (job.IsOver()) return "the job is over";
+  if (job.state == State::kDraining) {
+    const bool some_run = std::any_of(job.hosts.begin(), job.hosts.end(),
+                                      [](const auto& entry) { return RunsWorkers(entry.second); });
+    return some_run ? "" : absl::StrCat("round ", job.greatest.number(), " has ended");
+  }
   if (job.state != State::kRunning) return "no round runs";
   if (job.hang.question != 0 || job.hang.kill_order)
     return "the job hangs, and is being dealt with: the log of the node that decides says where its workers stood";

@@ -30,6 +30,7 @@ Json NodeObject(const Node& node, absl::Time now) {
   object["step"] = node.step() > 0 ? Json(node.step()) : Json();
   object["set_aside_until"] =
       node.set_aside_ms() > 0 ? Json(Rfc3339(now + absl::Milliseconds(node.set_aside_ms()))) : Json();
+  object["restarts_caused"] = node.restarts_caused();
   object["odd"] = node.is_odd();
   object["trouble"] = node.trouble().empty() ? Json() : Json(node.trouble());
   object["version"] = node.version();

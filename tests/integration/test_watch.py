@@ -83,6 +83,15 @@ class Watch(ClusterTest):
         screen.type("s")
         screen.await_text("2 ranks (0-1): each waits")
 
+    def test_the_end_of_the_job_is_shown(self):
+        job = self.start(options=("--lease", "60s"))  # its end waits for a quarter of it, at most 5 s, for who asks
+        screen = self.watch()
+        screen.await_text("well: job")
+        job.nodes[0].signal(signal.SIGINT)
+        screen.await_text("ATTENTION: the job has ended with exit code 130")
+        screen.type("q")
+        screen.await_text("it ended with 0")
+
     def test_a_signal_gives_the_terminal_back(self):
         self.start()
         screen = self.watch()

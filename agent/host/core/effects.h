@@ -71,6 +71,7 @@ struct SignalRanks {
   int signal = 0;
   std::set<int> local_ranks;
   bool only_handlers = true;
+  std::string why;
 };
 // Ends a worker that does not go on: SIGABRT, at which Python writes its stacks where faulthandler is enabled, and
 // kHungGrace later SIGKILL. It has failed by itself, for this reason.

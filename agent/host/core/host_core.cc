@@ -8,6 +8,7 @@
 #include "base/core/note.h"
 #include "base/exit_codes.h"
 #include "base/text/signal_name.h"
+#include "base/text/text.h"
 #include "base/wire/ids.h"
 #include "base/wire/takeover.h"
 
@@ -187,7 +188,7 @@ void HostCore::OnDirective(BootTime now, const v1::HostDirective& directive, Eff
   }
   Obey(now, directive, out);
   hang_watch_.OnDirective(now, directive, round_.stopping(), out);
-  if (round_.live_workers() > 0) signal_orders_.OnDirective(directive, started(), out);
+  signal_orders_.OnDirective(directive, started(), round_.live_workers() > 0, out);
   Prepare(now, out);
   if (newly_applied && !finished_) SendStatus(out);
 }
@@ -462,14 +463,21 @@ void HostCore::OnForwarded(BootTime, int signal, int processes, Effects* out) {
   hang_watch_.AskedBySignal(out);
 }
 
-void HostCore::OnRanksSignalled(BootTime, int signal, int processes, Effects* out) {
+void HostCore::OnRanksSignalled(BootTime, const SignalRanks& order, int processes, Effects* out) {
   if (finished_) return;
   Say(Severity::kInfo,
-      absl::StrCat(DescribeSignal(signal), " was sent to ", processes,
-                   processes == 1 ? " worker process" : " worker processes", " (muster signal)"),
+      absl::StrCat(DescribeSignal(order.signal), " was sent to ", processes,
+                   order.only_handlers ? " process" : " worker",
+                   processes == 1        ? ""
+                   : order.only_handlers ? "es"
+                                         : "s",
+                   " (", OneLine(order.why), ")"),
       out, {.event = events::kOrdered});
   signal_orders_.OnSignalled(processes);
-  if (signal == SIGSTOP || signal == SIGCONT) hang_watch_.OnSuspended(signal == SIGSTOP);
+  // A worker that stands still while others of this node go on is silent like one that hangs.
+  const bool all = processes > 0 && processes == round_.live_workers();
+  if (all && (order.signal == SIGSTOP || order.signal == SIGCONT))
+    hang_watch_.OnSuspended(order.signal == SIGSTOP);
   SendStatus(out);
 }
 

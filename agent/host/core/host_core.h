@@ -98,7 +98,8 @@ class HostCore {
   // Answer to ForwardSignal: so many worker processes handle that signal. If none does, SIGUSR2 asks for a
   // snapshot of the workers.
   void OnForwarded(BootTime now, int signal, int processes, Effects* out);
-  void OnRanksSignalled(BootTime now, int signal, int processes, Effects* out);         // answer to SignalRanks
+  // Answer to SignalRanks. processes: that got it; workers, if it went to their groups.
+  void OnRanksSignalled(BootTime now, const SignalRanks& order, int processes, Effects* out);
   void OnSnapshot(BootTime now, const std::vector<RankSnapshot>& ranks, Effects* out);  // answer to TakeSnapshot
   // Workers that have shown a sign of life, by local rank. Looked for about once a second.
   void OnSigns(BootTime now, const std::set<int>& local_ranks, Effects* out);

@@ -12,8 +12,8 @@ namespace muster::host {
 
 class SignalOrders {
  public:
-  // started: the round whose workers run here.
-  void OnDirective(const v1::HostDirective& directive, const v1::RoundId& started, Effects* out);
+  // started: the newest round that was started here; runs: some of its workers live.
+  void OnDirective(const v1::HostDirective& directive, const v1::RoundId& started, bool runs, Effects* out);
   void OnSignalled(int processes);  // answer to SignalRanks
   void Describe(v1::HostStatus* status) const;
 

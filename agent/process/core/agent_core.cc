@@ -167,7 +167,7 @@ void AgentCore::OnDirective(BootTime now, const v1::Directive& directive, Effect
   const std::optional<BootTime> sent = coordinator_.WhenSent(directive.echo());
   host_.ExtendLease(directive, sent);
   LearnDirective(now, directive, &node_.memory);
-  host_.Ask(directive);
+  host_.PassOn(directive);
   if (!host_.exiting()) {
     host_.Obey(now, directive, out);
     LearnOrder(now, directive, PhaseOf(node_.host, false) == v1::PHASE_READY, &node_.memory);

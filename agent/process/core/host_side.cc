@@ -99,7 +99,7 @@ void HostSide::ExtendLease(const v1::Directive& directive, std::optional<BootTim
 }
 
 // Where do the workers stand, which of them must end because of a hang, and what people order.
-void HostSide::Ask(const v1::Directive& directive) {
+void HostSide::PassOn(const v1::Directive& directive) {
   order_.set_snapshot(directive.snapshot());
   order_.set_stacks(directive.stacks());
   order_.clear_stacks_of();

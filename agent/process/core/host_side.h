@@ -39,7 +39,7 @@ class HostSide {
   // What a directive of the coordinator means for the host: the lease, a hang, and the order.
   // sent: when this node sent the status that the directive echoes; nullopt: not known.
   void ExtendLease(const v1::Directive& directive, std::optional<BootTime> sent);
-  void Ask(const v1::Directive& directive);
+  void PassOn(const v1::Directive& directive);
   // Call it before LearnOrder: a STOP is compared with the newest one in the memory.
   void Obey(BootTime now, const v1::Directive& directive, Effects* out);
 

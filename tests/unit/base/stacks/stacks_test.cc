@@ -209,6 +209,16 @@ TEST(Suspects, TwoThatWaitForEachOtherAreBoth) {
   EXPECT_EQ(FindSuspects(ranks).why, "they stand elsewhere than the other 6");
 }
 
+// As while all import: nobody waits for a majority.
+TEST(Suspects, RanksThatAreScatteredAccuseNobody) {
+  std::vector<RankSnapshot> ranks = {InAllReduce(0), InAllReduce(1)};
+  for (int rank = 2; rank < 4; ++rank) ranks.push_back(Standing(rank, {{"load", "/job/data.py", rank}}));
+  EXPECT_THAT(FindSuspects(ranks).ranks, ElementsAre(2, 3));
+  ranks.push_back(Standing(4, {{"load", "/job/data.py", 4}}));
+  EXPECT_TRUE(FindSuspects(ranks).ranks.empty());
+  EXPECT_EQ(FindSuspects(ranks).why, "the ranks stand at 4 places, none of which most share");
+}
+
 TEST(Suspects, HalfAndHalfAccuseNobodyIfAllWaitInCollectives) {
   const RankSnapshot gathers = Standing(1, {{"all_gather", kTorch, 9}, {"step", "/job/train.py", 90}});
   const Suspects suspects = FindSuspects({InAllReduce(0), gathers});

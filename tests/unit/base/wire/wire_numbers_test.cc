@@ -64,7 +64,7 @@ Stop: 1 RoundId, 2 string, 3 int64
 Release: 1 int32, 2 string
 Refused: 1 int32, 2 string, 3 bool
 Hang: 1 RoundId, 2 int32, 3 string, 4 bool
-SignalOrder: 1 uint64, 2 RoundId, 3 int32, 4 int64 list
+SignalOrder: 1 uint64, 2 RoundId, 3 int32, 4 int64 list, 5 string
 SignalAnswer: 1 uint64, 2 int32
 DirectiveHead: 6 uint32, 15 Refused
 Directive: 1 DirectiveId, 2 StatusId, 3 Lease, 4 Settings, 5 Round, 6 uint32, 7 fixed64, 8 fixed64, 9 fixed64,

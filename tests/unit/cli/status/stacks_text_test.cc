@@ -88,6 +88,14 @@ TEST(StacksText, InAJobThatGoesOnADifferenceMayBeChance) {
   EXPECT_THAT(StacksText(view), Not(HasSubstr("by chance")));
 }
 
+TEST(StacksText, InAJobThatNobodyWatchesADifferenceMayBeChance) {
+  v1::JobView view = TwoPlaces();
+  view.mutable_progress();
+  EXPECT_THAT(StacksText(view), HasSubstr("\nwhether the job gets on is not watched (--hang-timeout): ask again"));
+  view.mutable_progress()->set_watched(true);
+  EXPECT_THAT(StacksText(view), Not(HasSubstr("ask again")));
+}
+
 TEST(StacksText, RanksOfAJobsWorkersMayHoldAnything) {
   v1::JobView view = TwoPlaces();
   v1::Stacks& stacks = *view.mutable_stacks();

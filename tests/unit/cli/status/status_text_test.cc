@@ -186,6 +186,14 @@ TEST(StatusText, EachNodeHasALineIfItIsWanted) {
               HasSubstr("   1 gpu-2 ranks 8-15 running, heard 1s ago, 8 workers alive\n"));
 }
 
+TEST(StatusText, ANodeThatHasCausedRestartsIsKnownByThem) {
+  v1::JobView view = Running();
+  view.mutable_nodes(1)->set_restarts_caused(2);
+  EXPECT_THAT(StatusText(view, true), HasSubstr("8 workers alive, caused 2 restarts\n"));
+  EXPECT_EQ(nlohmann::json::parse(rendezvous::StatusJson(view, absl::UnixEpoch()))["nodes"][1]["restarts_caused"],
+            2);
+}
+
 TEST(StatusText, IsSafeForATerminal) {
   v1::JobView view = Running();
   view.set_run_id("\x1b[31mred");

@@ -168,6 +168,27 @@ TEST_F(WatchScreenTest, AnOldAnswerIsNotTakenForTheStateOfNow) {
   EXPECT_EQ(Seen(absl::Seconds(12))[1], "  ! this is 12s old: the coordinator does not answer");
 }
 
+TEST_F(WatchScreenTest, TheEndOfTheJobTakesThePlaceOfItsState) {
+  screen_.Show(Job(2));
+  v1::JobEnd end;
+  end.set_exit_code(3);
+  end.set_reason("muster stop by root@gpu-1");
+  screen_.ShowProblem("no job is here");
+  screen_.ShowEnd(end);
+  const std::vector<std::string> lines = Seen();
+  EXPECT_EQ(lines[0], "ATTENTION: the job has ended with exit code 3: muster stop by root@gpu-1");
+  EXPECT_EQ(lines[1], "the last that it said:");
+  EXPECT_THAT(lines[3], StartsWith("r    0 gpu-0000"));
+}
+
+TEST_F(WatchScreenTest, MissingNodesAreNamed) {
+  v1::JobView view = Job(1);
+  view.set_state(v1::JobView::STATE_GATHERING);
+  view.add_missing("node 1 (10.0.0.2:2222)");
+  screen_.Show(view);
+  EXPECT_EQ(Seen()[1], "missing    node 1 (10.0.0.2:2222)");
+}
+
 TEST_F(WatchScreenTest, KeysThatEndIt) {
   for (const char* key : {"q", "\x03", "\x04"}) EXPECT_EQ(Type(key), WatchScreen::Wish::kQuit);
   EXPECT_EQ(Type("/\x03"), WatchScreen::Wish::kQuit);

@@ -39,7 +39,11 @@ class OrdersTest : public ::testing::Test {
     c_.Order(order);
     return Answer(order);
   }
-  v1::Ordered Answer(const v1::Order& order) { return AnswerTo(c_.now(), order, c_.core().job()); }
+  v1::Ordered Answer(const v1::Order& order) { return AnswerTo(order, c_.core().job()); }
+  v1::Ordered AnswerAfterATick(const v1::Order& order) {
+    c_.Pass(kTick, {});
+    return Answer(order);
+  }
   v1::Order SignalTo(int first, int last, int signal = SIGUSR1) {
     v1::Order order = Make(v1::Order::KIND_SIGNAL);
     order.set_signal(signal);
@@ -68,11 +72,11 @@ TEST_F(OrdersTest, AStopEndsTheJobWithItsCode) {
   const v1::Ordered answer = Give(order);
   EXPECT_TRUE(answer.obeyed() && answer.done());
   EXPECT_EQ(answer.text(), "the job ends with exit code 3");
-  EXPECT_EQ(c_.Told("a").stop().cause(), "muster stop by root@gpu-1: the data was mended");
+  EXPECT_EQ(c_.Told("a").stop().cause(), "muster stop --code 3 by root@gpu-1: the data was mended");
   EndTheRound();
   ASSERT_TRUE(c_.core().verdict());
   EXPECT_EQ(c_.core().verdict()->exit_code(), 3);
-  EXPECT_EQ(c_.core().verdict()->reason(), "muster stop by root@gpu-1: the data was mended");
+  EXPECT_EQ(c_.core().verdict()->reason(), "muster stop --code 3 by root@gpu-1: the data was mended");
 }
 
 TEST_F(OrdersTest, ARestartCostsNothing) {
@@ -113,19 +117,54 @@ TEST_F(OrdersTest, ANodeIsDrainedByItsRankOrItsName) {
     *order.mutable_epoch() = c.core().epoch();
     order.set_node(name);
     c.Order(order);
-    EXPECT_EQ(c.Told("b").leave(), "muster drain by root@gpu-1: the data was mended");
+    EXPECT_FALSE(AnswerTo(order, c.core().job()).done()) << "the node has not answered";
+    EXPECT_EQ(c.Told("b").leave(), absl::StrCat("muster drain ", name, " by root@gpu-1: the data was mended"));
     EXPECT_EQ(c.Told("a").leave(), "");
+    c.Phase("b", v1::PHASE_LEAVING);
+    c.Pass(kTick, {});
+    EXPECT_TRUE(AnswerTo(order, c.core().job()).obeyed());
+    EXPECT_EQ(AnswerTo(order, c.core().job()).text(), "node 1 (b) leaves the job");
     order.set_id("again");
     c.Order(order);
-    EXPECT_EQ(AnswerTo(c.now(), order, c.core().job()).text(), "node 1 (b) leaves already");
+    EXPECT_EQ(AnswerTo(order, c.core().job()).text(), "node 1 (b) leaves already");
   }
+}
+
+TEST_F(OrdersTest, ADrainOfANodeThatDoesNotAnswerIsNotDone) {
+  v1::Order order = Make(v1::Order::KIND_DRAIN);
+  order.set_node("b");
+  Give(order);
+  c_.Pass(kOrderAnswers, {"a", "b"});
+  EXPECT_TRUE(Answer(order).done());
+  EXPECT_FALSE(Answer(order).obeyed());
+  EXPECT_EQ(Answer(order).text(), "no answer from node 1 (b), which leaves once it hears of it");
+}
+
+// Nobody could say any more what became of it.
+TEST_F(OrdersTest, ADrainOfTheCoordinatorsOwnNodeIsNotAwaited) {
+  c_.At("a").status.set_at_primary(true);
+  c_.Say("a");
+  v1::Order order = Make(v1::Order::KIND_DRAIN);
+  order.set_node("a");
+  const v1::Ordered answer = Give(order);
+  EXPECT_TRUE(answer.obeyed() && answer.done());
+  EXPECT_THAT(answer.text(), HasSubstr("node 0 (a) leaves the job, and the coordinator with it"));
+}
+
+TEST_F(OrdersTest, AHostNameMayBeANumber) {
+  c_.At("b").status.set_hostname("07");
+  c_.Say("b");
+  v1::Order order = Make(v1::Order::KIND_DRAIN);
+  order.set_node("07");
+  Give(order);
+  EXPECT_NE(c_.Told("b").leave(), "");
 }
 
 TEST_F(OrdersTest, ANodeThatIsNotThereIsNotDrained) {
   for (const char* name : {"2", "c", ""}) {
     v1::Order order = Make(v1::Order::KIND_DRAIN);
     order.set_node(name);
-    EXPECT_THAT(Give(order).text(), HasSubstr("no node of the job is called")) << name;
+    EXPECT_THAT(Give(order).text(), HasSubstr("no node that is here is called")) << name;
   }
   c_.At("b").status.set_hostname("a");
   c_.Say("b");
@@ -145,7 +184,7 @@ TEST_F(OrdersTest, ASignalGoesToTheNodesOfTheseRanksAndIsDoneWhenTheyHaveObeyed)
   EXPECT_FALSE(c_.Told("a").has_signal()) << "it is not asked again";
   EXPECT_FALSE(Answer(order).done());
   Confirm("b", 1);
-  EXPECT_TRUE(Answer(order).obeyed());
+  EXPECT_TRUE(AnswerAfterATick(order).obeyed());
   EXPECT_EQ(Answer(order).text(), "SIGUSR1: 3 processes of 2 workers got it");
 }
 
@@ -154,21 +193,22 @@ TEST_F(OrdersTest, ASignalThatNobodyHandlesIsToldAndANodeThatIsSilentIsNamed) {
   Give(first);
   EXPECT_EQ(c_.Told("b").has_signal(), false);
   const v1::Order second = SignalTo(0, 3);
-  EXPECT_EQ(Give(second).text(), "another signal is on its way: ask again");
+  EXPECT_EQ(Give(second).text(), "another signal is on its way: ask again in a moment");
   Confirm("a", 0);
-  EXPECT_THAT(Answer(first).text(), HasSubstr("no process of 2 workers handles SIGUSR1"));
+  EXPECT_FALSE(AnswerAfterATick(first).obeyed());
+  EXPECT_EQ(Answer(first).text(), "no process of 2 workers handles SIGUSR1, so none got it");
   const v1::Order third = SignalTo(2, 2);
   Give(third);
   c_.Pass(kSignalAnswers, {"a", "b"});
   EXPECT_TRUE(Answer(third).done());
   EXPECT_FALSE(Answer(third).obeyed());
-  EXPECT_THAT(Answer(third).text(), HasSubstr("; no answer from node 1 (b)"));
+  EXPECT_THAT(Answer(third).text(), HasSubstr("; no answer from node 1 (b), which may get it later"));
   EXPECT_FALSE(c_.Told("b").has_signal()) << "it must not come late";
 }
 
 TEST_F(OrdersTest, WhatMakesNoSenseIsNotObeyed) {
-  EXPECT_THAT(Give(SignalTo(4, 9)).text(),
-              HasSubstr("none of these ranks is here: the round has the ranks 0 to 3"));
+  EXPECT_THAT(Give(SignalTo(3, 4)).text(), HasSubstr("expected ranks that run"));
+  EXPECT_THAT(Give(SignalTo(4, 9)).text(), HasSubstr("expected ranks that run: the round has 0 to 3"));
   EXPECT_EQ(Give(SignalTo(0, 0, 65)).text(), "expected a signal from 1 to 64");
   v1::Order stop = Make(v1::Order::KIND_STOP);
   stop.set_exit_code(256);
@@ -195,26 +235,70 @@ TEST_F(OrdersTest, AnOrderForAnotherCoordinatorChangesNothingAndIsLogged) {
   order.mutable_epoch()->set_random(order.epoch().random() + 1);
   const v1::Ordered answer = Give(order);
   EXPECT_FALSE(answer.obeyed());
-  EXPECT_THAT(answer.text(), HasSubstr("it was meant for another coordinator"));
+  EXPECT_THAT(answer.text(), HasSubstr("another coordinator decides by now"));
   EXPECT_EQ(c_.state(), State::kRunning);
-  EXPECT_EQ(c_.Said("muster restart by root@gpu-1: the data was mended: not obeyed: it was meant"), 1);
+  EXPECT_EQ(c_.Said("muster restart by root@gpu-1: the data was mended: not obeyed: another"), 1);
 }
 
 TEST_F(OrdersTest, WithoutARoundNothingRestartsAndNobodyIsSignalled) {
   Give(Make(v1::Order::KIND_RESTART));
   EXPECT_EQ(Give(Make(v1::Order::KIND_RESTART)).text(), "round 1 ends already");
-  EXPECT_EQ(Give(SignalTo(0, 3)).text(), "no round runs");
+  EXPECT_EQ(Give(SignalTo(0, 3)).text(), "round 1 ends already");
   Give(Make(v1::Order::KIND_STOP));
-  EXPECT_THAT(Give(Make(v1::Order::KIND_STOP)).text(), HasSubstr("it ends already: muster stop by"));
+  EXPECT_THAT(Give(Make(v1::Order::KIND_STOP)).text(), HasSubstr("it ends already: muster stop --code 0 by"));
   EndTheRound();
-  EXPECT_THAT(Give(Make(v1::Order::KIND_RESTART)).text(), HasSubstr("the job is over: muster stop by"));
+  EXPECT_THAT(Give(Make(v1::Order::KIND_RESTART)).text(), HasSubstr("the job is over: muster stop --code 0 by"));
 }
 
-TEST(OrderBook, ForgetsTheOldest) {
-  OrderBook book;
-  for (size_t i = 0; i <= kMaxOrdersKept; ++i) book.Keep(absl::StrCat(i), v1::Ordered());
-  EXPECT_EQ(book.Find("0"), nullptr);
-  EXPECT_NE(book.Find("1"), nullptr);
+// The next signal must not take the answer of the last one away, however late that is asked for.
+TEST_F(OrdersTest, TheAnswerToASignalStaysWhenAnotherOneFollows) {
+  const v1::Order first = SignalTo(0, 1), second = SignalTo(2, 3);
+  Give(first);
+  Confirm("a", 2);
+  Give(second);
+  EXPECT_TRUE(Answer(first).done());
+  EXPECT_EQ(Answer(first).text(), "SIGUSR1: 2 processes of 2 workers got it");
+  EXPECT_FALSE(Answer(second).done());
+}
+
+TEST_F(OrdersTest, NobodyWaitsForTheWorkersOfANodeThatHasSucceeded) {
+  c_.Phase("a", v1::PHASE_SUCCEEDED);
+  const v1::Order order = SignalTo(0, 3);
+  Give(order);
+  Confirm("b", 2);
+  EXPECT_TRUE(AnswerAfterATick(order).obeyed());
+  EXPECT_EQ(Answer(order).text(), "SIGUSR1: 2 processes of 2 workers got it");
+}
+
+TEST_F(OrdersTest, ASignalToGroupsCountsWorkers) {
+  const v1::Order order = SignalTo(0, 1, SIGKILL);
+  Give(order);
+  EXPECT_EQ(c_.Told("a").signal().why(), "muster signal SIGKILL --ranks 0-1 by root@gpu-1: the data was mended");
+  Confirm("a", 1);
+  EXPECT_EQ(AnswerAfterATick(order).text(), "SIGKILL: 1 of 2 workers got it");
+}
+
+TEST_F(OrdersTest, ANewCoordinatorDoesNotKnowWhatTheOneBeforeItWasTold) {
+  const v1::Order order = Make(v1::Order::KIND_STOP);
+  Cluster next(Fixed(2), 7);
+  for (const char* name : {"a", "b"}) {
+    next.At(name) = c_.At(name);
+    next.Attach(name);
+  }
+  next.Order(order);
+  EXPECT_FALSE(AnswerTo(order, next.core().job()).obeyed());
+  EXPECT_THAT(AnswerTo(order, next.core().job()).text(),
+              HasSubstr("does not know whether the one before it obeyed"));
+  EXPECT_FALSE(next.core().job().asked_to_stop);
+}
+
+TEST_F(OrdersTest, TooManyOrdersAreRefusedUntilTheOldestMayBeForgotten) {
+  for (size_t i = 0; i < kMaxOrdersKept; ++i) Give(Make(v1::Order::KIND_UNKNOWN));
+  const v1::Order refused = Make(v1::Order::KIND_RESTART);
+  EXPECT_EQ(Give(refused).text(), "too many orders came within a minute: ask again later");
+  EXPECT_EQ(c_.state(), State::kRunning);
+  c_.Pass(kOrderKept, {"a", "b"});
+  EXPECT_TRUE(Give(refused).obeyed());
 }
 
 }  // namespace

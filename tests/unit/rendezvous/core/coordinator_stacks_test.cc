@@ -140,16 +140,28 @@ TEST_F(StacksTest, AnAnswerToAnotherQuestionDoesNotCount) {
 }
 
 TEST_F(StacksTest, WithoutARoundNobodyIsAsked) {
-  c_.Fail("b", 7);
-  const uint64_t newest = c_.Told("a").id().seq();
-  c_.WantStacks();
-  EXPECT_EQ(c_.Told("a").stacks(), 0u);
-  EXPECT_EQ(c_.Told("a").id().seq(), newest) << "no further directive is sent";
-  EXPECT_EQ(Look().why_not(), "round 1 ends");
   Cluster fresh(Fixed(2));
   fresh.Join("a", 0);
   ASSERT_EQ(fresh.state(), State::kRecovering) << "nodes of an earlier coordinator might come";
+  const uint64_t newest = fresh.Told("a").id().seq();
+  fresh.WantStacks();
+  EXPECT_EQ(fresh.Told("a").id().seq(), newest) << "no further directive is sent";
   EXPECT_EQ(StacksOf(fresh.now(), fresh.core().job()).why_not(), "no round runs");
+}
+
+// As a checkpoint that hangs while its worker is asked to end.
+TEST_F(StacksTest, WhileARoundEndsThoseThatStillRunAreAsked) {
+  c_.Fail("b", 7);
+  ASSERT_TRUE(c_.Told("a").has_stop());
+  c_.WantStacks();
+  EXPECT_NE(c_.Told("a").stacks(), 0u);
+  EXPECT_EQ(c_.Told("a").snapshot(), 0u) << "nothing is judged";
+  EXPECT_EQ(Look().why_not(), "");
+  c_.At("b").status.set_live_workers(0);
+  c_.Say("b");
+  c_.Apply("a");
+  ASSERT_EQ(c_.state(), State::kDraining) << "b has not applied the stop";
+  EXPECT_EQ(Look().why_not(), "round 1 has ended");
 }
 
 TEST_F(StacksTest, AfterTheVerdictNobodyIsAsked) {

@@ -115,6 +115,33 @@ TEST(SnapshotTest, EndedRoundsHaveACauseAndACost) {
   EXPECT_EQ(view.lost_ms(), view.ended(0).lost_ms());
 }
 
+TEST(SnapshotTest, RestartsAreCountedForTheNodeThatHasCausedThem) {
+  Cluster c(Fixed(2, 3));
+  StartPlaced(&c);
+  for (const int64_t caused : {1, 2}) {
+    c.Fail("b", 7);
+    for (const char* name : {"a", "b"}) c.Apply(name);
+    c.Pass(absl::Seconds(2), {"a", "b"});
+    ASSERT_EQ(c.state(), State::kRunning);
+    EXPECT_EQ(Look(c).nodes(0).restarts_caused(), 0);
+    EXPECT_EQ(Look(c).nodes(1).restarts_caused(), caused);
+  }
+  c.At("a").status.set_phase(v1::PHASE_LEAVING);
+  c.Say("a");
+  EXPECT_EQ(Look(c).nodes(0).restarts_caused(), 0) << "no other round has begun";
+}
+
+TEST(SnapshotTest, ALostNodeHasCausedTheRestart) {
+  Cluster c(Elastic(1, 2));
+  StartPlaced(&c);
+  c.Pass(absl::Seconds(60), {"a"});
+  ASSERT_EQ(c.core().greatest().node_count(), 1);
+  c.Join("b", 1);
+  const v1::JobView view = Look(c);
+  for (const v1::NodeView& node : view.nodes())
+    EXPECT_EQ(node.restarts_caused(), node.hostname() == "b" ? 1 : 0) << node.hostname();
+}
+
 TEST(SnapshotTest, BudgetsAreThoseOfTheNextRoundOnceOneHasEnded) {
   CoordinatorOptions options = Fixed(2, 2);
   options.restart_delay = absl::Seconds(10);  // after the second failure

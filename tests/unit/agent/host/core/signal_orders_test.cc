@@ -24,9 +24,9 @@ class SignalOrdersTest : public testing::Test {
     directive.mutable_signal()->add_local_ranks(1);
     return directive;
   }
-  std::vector<SignalRanks> Hear(const v1::HostDirective& directive) {
+  std::vector<SignalRanks> Hear(const v1::HostDirective& directive, bool runs = true) {
     Effects out;
-    orders_.OnDirective(directive, round_, &out);
+    orders_.OnDirective(directive, round_, runs, &out);
     std::vector<SignalRanks> sent;
     for (const Effect& effect : out) sent.push_back(std::get<SignalRanks>(effect));
     return sent;
@@ -57,11 +57,14 @@ TEST_F(SignalOrdersTest, AnOrderIsObeyedOnceAndItsAnswerNamesIt) {
   EXPECT_FALSE(Status().has_signalled());
 }
 
-TEST_F(SignalOrdersTest, AnOrderForOtherWorkersIsNotObeyed) {
+TEST_F(SignalOrdersTest, WhereTheseWorkersHaveEndedNobodyGotIt) {
   v1::HostDirective late = Order(5, SIGUSR1);
   late.mutable_signal()->mutable_round()->set_number(2);
   EXPECT_TRUE(Hear(late).empty());
-  EXPECT_FALSE(Status().has_signalled());
+  EXPECT_EQ(Status().signalled().number(), 5u);
+  EXPECT_EQ(Status().signalled().processes(), 0);
+  EXPECT_TRUE(Hear(Order(6, SIGUSR1), false).empty());
+  EXPECT_EQ(Status().signalled().number(), 6u);
 }
 
 TEST_F(SignalOrdersTest, OnlySignalsThatAreMeantToEndOrHaltGoToWhoDoesNotHandleThem) {
