@@ -58,8 +58,8 @@ std::vector<Host*> Nodes(Job* job, const std::function<bool(const Host&)>& is_me
   return found;
 }
 
-// The node with this rank in the greatest round, or at this place without one, or else with this name. why: there
-// is none, or there are several.
+// The node with this rank in the greatest round, or at this place without one, or else with this name. nullptr:
+// `why` says that it is not there, or that several are.
 Host* FindNode(const std::string& name, Job* job, std::string* why) {
   int number = -1;
   const bool is_number = absl::SimpleAtoi(name, &number) && absl::StrCat(number) == name;
