@@ -95,8 +95,7 @@ std::string PaceNow(const v1::Progress& progress) {
 std::string WhatItDoes(const View& view) {
   const std::string size = absl::StrCat(Counted(view.round().world_size(), "worker"), " on ",
                                         Counted(view.round().node_count(), "node"));
-  const std::string waits =
-      absl::StrCat("waits for nodes for ", Age(view.state_ms()), ": ", OneLine(view.reason()));
+  std::string waits = absl::StrCat("waits for nodes for ", Age(view.state_ms()), ": ", OneLine(view.reason()));
   switch (view.state()) {
     case View::STATE_RECOVERING:
       if (view.nodes().empty()) return absl::StrCat("waits for its first nodes, for ", Age(view.state_ms()));
