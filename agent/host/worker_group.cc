@@ -308,8 +308,8 @@ void WorkerGroup::OnSpawnFailed(int local_rank, int exit_code, const std::string
 void WorkerGroup::OnExit(int local_rank, Ending ending) {
   if (ending.by_signal && ending.number == SIGKILL) ending.oom_killed = oom_watch_.WasOomKilled(local_rank);
   const auto worker = workers_.find(local_rank);
-  if (worker != workers_.end() && ending.by_signal && ending.number == worker->second.ordered_signal)
-    failure_details_.AddReason(local_rank, worker->second.who_ordered);
+  if (worker != workers_.end() && ending.by_signal && worker->second.ordered.Explains(ending.number))
+    failure_details_.AddReason(local_rank, worker->second.ordered.why);
   if (!ending.ok()) failure_details_.Explain(local_rank, &ending);
   ending.without_input = without_input_.contains(local_rank);
   ending.output_is_unseen = output_.SignsOf(local_rank)[1].on_terminal;
@@ -385,10 +385,9 @@ void WorkerGroup::Forward(int signal) {
 void WorkerGroup::SignalRanks(const host::SignalRanks& effect) {
   std::set<pid_t> leaders;
   for (auto& [local_rank, worker] : workers_) {
-    if (effect.local_ranks.count(local_rank) == 0) continue;
+    if (!effect.local_ranks.empty() && effect.local_ranks.count(local_rank) == 0) continue;
     leaders.insert(worker.pid);
-    worker.ordered_signal = effect.signal;
-    worker.who_ordered = effect.why;
+    if (!effect.only_handlers) worker.ordered = {effect.signal, effect.why, EventLoop::Now()};
     if (effect.signal == SIGKILL) oom_watch_.WeKill(local_rank);
   }
   const int processes = effect.only_handlers ? spawner_->ForwardSignal(effect.signal, leaders)

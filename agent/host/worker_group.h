@@ -47,6 +47,8 @@ inline constexpr absl::Duration kLastWordsLimit = absl::Milliseconds(100);
 inline constexpr absl::Duration kForkLimit = absl::Seconds(5);
 inline constexpr int kForkLeaseFraction = 3;
 
+inline constexpr absl::Duration kSignalExplains = absl::Seconds(5);  // how its worker ended
+
 class WorkerGroup {
  public:
   // Everything that is passed as a pointer must outlive this object. The core is only queried.
@@ -89,12 +91,19 @@ class WorkerGroup {
     bool keeps_files = false;
     std::shared_ptr<const OwnedFd> stacks = nullptr;  // of a forked one
   };
+  // The newest signal that somebody wanted a worker to have.
+  struct OrderedSignal {
+    int signal = 0;  // 0: none
+    std::string why;
+    BootTime at = absl::InfinitePast();
+    // A worker that has handled it may end by the same signal later, for another reason.
+    bool Explains(int end) const { return end == signal && EventLoop::Now() < at + kSignalExplains; }
+  };
   struct Running {
     pid_t pid = 0;
     std::string heartbeat_file;
     std::shared_ptr<const OwnedFd> stacks;  // which it writes when it is asked to; nullptr: it cannot
-    int ordered_signal = 0;                 // the newest one that somebody wanted it to have; 0: none
-    std::string who_ordered = {};
+    OrderedSignal ordered = {};
   };
   absl::StatusOr<Prepared> PrepareWorker(const v1::Round& round, int local_rank);
   void Learn(Prepared* worker);

@@ -107,7 +107,8 @@ Suspects FindSuspects(const std::vector<RankSnapshot>& ranks) {
     }
   }
   if (2 * suspects.ranks.size() > ranks.size())
-    return {{}, absl::StrCat("the ranks stand at ", groups.size(), " places, none of which most share")};
+    return ByCollectives(ranks,
+                         absl::StrCat("the ranks stand at ", groups.size(), " places, none of which most share"));
   suspects.is_weak |= AloneInCollectives(ranks, suspects.ranks);
   std::sort(suspects.ranks.begin(), suspects.ranks.end());
   const size_t others = ranks.size() - suspects.ranks.size();

@@ -22,6 +22,7 @@
 #include "base/io/secret_file.h"
 #include "base/proc/proc_scan.h"
 #include "base/text/text.h"
+#include "base/wire/ids.h"
 #include "cli/commands/commands.h"
 #include "cli/options/settings.h"
 #include "cli/plan/machine.h"
@@ -46,7 +47,8 @@ std::string StartedAs(pid_t pid) {
   constexpr size_t kMostShown = 100;
   constexpr std::string_view kAgent("\0agent\0", 7);  // behind the name of the program
   absl::StatusOr<std::string> line = muster::CommandLine(pid);
-  if (line.ok() && line->find(kAgent) == line->find('\0')) {
+  const size_t program = line.ok() ? line->find('\0') : std::string::npos;
+  if (program != std::string::npos && line->find(kAgent) == program) {
     const std::optional<ProcessInfo> agent = muster::ReadProcess(pid);
     if (!agent) return "";
     pid = agent->parent;
@@ -242,6 +244,13 @@ absl::StatusOr<v1::Ordered> OrderToJob::Give(v1::Order order) {
   *question_.mutable_order() = std::move(order);
   ASSIGN_OR_RETURN(const v1::JobView view,
                    AskUntil(ask_, question_, [](const v1::JobView& answer) { return answer.ordered().done(); }));
+  if (view.ordered().done() && !view.ordered().obeyed()) {
+    // Another coordinator cannot know whether the one before it obeyed.
+    const absl::StatusOr<v1::JobView> later = ask_(v1::Question());
+    const v1::Epoch& meant = question_.order().epoch();
+    if (later.ok() && Compare(later->epoch(), meant) != 0)
+      return absl::AbortedError(OneLine(view.ordered().text()));
+  }
   if (view.ordered().done()) return view.ordered();
   return absl::DeadlineExceededError(
       absl::StrCat("it is not known what became of the order: ", OneLine(view.ordered().text())));
@@ -249,12 +258,15 @@ absl::StatusOr<v1::Ordered> OrderToJob::Give(v1::Order order) {
 
 // A coordinator that takes over before the workers have ended knows nothing of the order.
 absl::StatusOr<v1::JobEnd> OrderToJob::AwaitEnd() {
+  BootTime answered_at = EventLoop::Now();
   while (true) {
-    const absl::StatusOr<v1::JobEnd> end = end_->Await(kLookEvery);
+    absl::StatusOr<v1::JobEnd> end = end_->Await(kLookEvery);
     if (!absl::IsDeadlineExceeded(end.status())) return end;
     const absl::StatusOr<v1::JobView> now = ask_(question_);
     if (now.ok() && !now->has_exit_code() && !now->ordered().obeyed())
-      return absl::FailedPreconditionError(now->ordered().text());
+      return absl::AbortedError(OneLine(now->ordered().text()));
+    if (now.ok()) answered_at = EventLoop::Now();
+    if (EventLoop::Now() >= answered_at + kPatience) return now.status();
   }
 }
 

@@ -53,7 +53,8 @@ class OrderToJob {
   // Gives it. order: without its id, who gives it, and the coordinator for which it is meant. Asks until it is
   // done, or for 12 s. Errors: it is not known whether it was obeyed.
   absl::StatusOr<v1::Ordered> Give(v1::Order order);
-  // After Give: waits for the end of the job. FailedPrecondition: it goes on, without the order. Only at a door.
+  // After Give: waits for the end of the job. Aborted: another coordinator decides, which does not know the order.
+  // Only at a door.
   absl::StatusOr<v1::JobEnd> AwaitEnd();
 
  private:

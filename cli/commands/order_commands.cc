@@ -81,9 +81,9 @@ int Order(const CommandLine& line, v1::Order order) {
   if (const int failed = Print(absl::StrCat(OneLine(answer->text()), "\n")); failed != 0) return failed;
   if (order.kind() != v1::Order::KIND_STOP || AsksOverNetwork(line)) return 0;
   const absl::StatusOr<v1::JobEnd> end = job->AwaitEnd();
-  if (absl::IsFailedPrecondition(end.status())) return NotDone(std::string(AsStd(end.status().message())));
   if (!end.ok()) return CannotTell(end.status());
-  if (end->exit_code() != order.exit_code()) return NotDone(EndText(*end));
+  if (end->exit_code() != order.exit_code())
+    return NotDone(absl::StrCat("the job has ended with exit code ", end->exit_code(), ": ", end->reason()));
   return Print(EndText(*end));
 }
 

@@ -117,7 +117,7 @@ void Watch::TakeAnswers() {
   if (!answer) return;
   if (answer->ok()) {
     screen_.Show(**answer);
-    if (!has_view_ && asks_.end) end_ = CallAside(asks_.end);
+    if (!end_ && !has_ended_ && asks_.end) end_ = CallAside(asks_.end);
     has_view_ = true;
     answered_at_ = EventLoop::Now();
   } else if (has_ended_) {

@@ -108,8 +108,8 @@ absl::StatusOr<v1::JobView> ViewOf(const JobHere& job, const v1::Question& quest
 void EndVisit::Begin() {
   v1::Question question;
   question.set_kind(v1::Question::KIND_END);
-  for (const std::string& door : job_.doors) {
-    absl::StatusOr<OwnedFd> asked = Ask(door, question);
+  for (size_t i = 0; i < job_.doors.size(); ++i) {
+    absl::StatusOr<OwnedFd> asked = Ask(job_.doors[next_++ % job_.doors.size()], question);
     if (!asked.ok()) continue;
     asked_ = *std::move(asked);
     answer_.emplace(kMaxAnswerBytes);
@@ -142,6 +142,7 @@ absl::StatusOr<v1::JobEnd> EndVisit::Await(absl::Duration limit) {
     if (answer.has_view())
       return absl::UnimplementedError("the job runs an older version, of which one cannot wait for the end");
     why_ = OneLine(answer.why_not());
+    absl::SleepFor(kKnockAgain);
   }
   return absl::UnavailableError(
       absl::StrCat("it is not known how job ", OneLine(job_.run_id), " has ended: ", why_));

@@ -43,12 +43,13 @@ class EndVisit {
 
   // Unavailable: its nodes here have ended, and it is not known how the job has; DeadlineExceeded: it goes on.
   absl::StatusOr<v1::JobEnd> Await(absl::Duration limit);
-  // Asks at the first door that opens, so that the end is heard from now on.
+  // Asks at the next door that opens, so that the end is heard from now on.
   void Begin();
 
  private:
   const JobHere job_;
-  OwnedFd asked_;  // invalid: no door is asked at the moment
+  size_t next_ = 0;  // which door is asked next
+  OwnedFd asked_;    // invalid: no door is asked at the moment
   std::optional<IncomingFrame> answer_;
   BootTime asked_at_ = absl::InfinitePast();
   std::string why_ = "no node of it is here any more";

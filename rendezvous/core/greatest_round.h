@@ -73,8 +73,8 @@ struct GreatestRound {
     BootTime began = absl::InfinitePast();
     std::string cause;
   } drain;
-  std::string restart_order;  // somebody wants another round in its place, and why; empty: nobody does
-  bool drain_order = false;   // somebody wants a member to leave
+  std::string restart_order;           // somebody wants another round in its place, and why; empty: nobody does
+  std::set<std::string> drain_orders;  // members that somebody wants to leave, as crash_loops.h calls them
   Successes successes;
   GoneMembers gone;
 

@@ -66,6 +66,14 @@ Host* FindNode(const std::string& name, Job* job, std::string* why) {
   std::vector<Host*> found = Nodes(job, [&](const Host& host) {
     return is_number && host.part.in_round && host.part.round.node_rank() == number;
   });
+  const bool is_away = is_number && std::any_of(job->hosts.begin(), job->hosts.end(), [&](const auto& entry) {
+                         const Host& host = entry.second;
+                         return !host.IsAttached() && host.part.in_round && host.part.round.node_rank() == number;
+                       });
+  if (is_away) {
+    *why = absl::StrCat("node ", number, " is not there at the moment");
+    return nullptr;
+  }
   if (found.empty()) {
     found = Nodes(job, [&](const Host& host) {
       return is_number && !host.part.in_round && host.status.has_place() && host.status.place() == number;
@@ -129,7 +137,7 @@ std::string DrainNode(const v1::Order& order, Job* job, OrderBook::Entry* entry)
   if (host->IsLeaving() || !host->leave_order.empty())
     return absl::StrCat(NodeName(*job, *host), " leaves already");
   host->leave_order = DescribeOrder(order);
-  if (host->part.in_round) job->greatest.drain_order = true;
+  if (host->part.in_round) job->greatest.drain_orders.insert(host->part.node);
   entry->node = NodeName(*job, *host);
   // The coordinator's own node is not awaited: nobody could say what became of it.
   if (!host->status.at_primary()) entry->host_id = host->status.host_id();
@@ -145,11 +153,16 @@ std::string Signal(BootTime now, const v1::Order& order, Job* job) {
   const bool is_beyond = std::any_of(order.ranks().begin(), order.ranks().end(),
                                      [last](const v1::RankRange& range) { return range.last() > last; });
   if (is_beyond || targets.empty()) return absl::StrCat("expected ranks that run: the round has 0 to ", last);
+  const bool is_long = std::any_of(targets.begin(), targets.end(), [](const auto& target) {
+    return static_cast<int64_t>(target.second.size()) > kMaxRanksSent;
+  });
+  if (is_long && !order.ranks().empty())
+    return absl::StrCat("expected at most ", kMaxRanksSent, " ranks of one node, or all");
   v1::SignalOrder what;
   *what.mutable_round() = job->greatest.id();
   what.set_signal(order.signal());
   what.set_why(DescribeOrder(order));
-  job->signalling.Begin(now, order.id(), what, std::move(targets));
+  job->signalling.Begin(now, order.id(), what, std::move(targets), order.ranks().empty());
   return "";
 }
 
@@ -159,7 +172,8 @@ std::string Obey(BootTime now, const v1::Order& order, Job* job, OrderBook::Entr
   if (!Same(order.epoch(), job->epoch()))
     return "another coordinator decides by now, and does not know whether the one before it obeyed: look at the "
            "job (muster status, muster events) before you order it again";
-  if (!job->orders.HasRoom(now)) return "too many orders came within a minute: ask again later";
+  if (order.kind() != v1::Order::KIND_STOP && !job->orders.HasRoom(now))
+    return "too many orders came within a minute: ask again later";
   switch (order.kind()) {
     case v1::Order::KIND_STOP:
       return Stop(order, job);
@@ -215,8 +229,8 @@ void FinishSignal(BootTime now, const Job& job, v1::Ordered* answer) {
   answer->set_obeyed(signalling.processes() > 0 && signalling.silent().empty());
   answer->set_text(HowManyGotIt(signalling));
   if (signalling.silent().empty()) return;
-  answer->set_text(absl::StrCat(answer->text(), "; no answer from ", NamesOf(signalling.silent(), job),
-                                ", which may get it later"));
+  answer->set_text(absl::StrCat(signalling.ranks_heard() == 0 ? "" : absl::StrCat(answer->text(), "; "),
+                                "no answer from ", NamesOf(signalling.silent(), job), ", which may get it later"));
 }
 
 void FinishDrain(BootTime now, const Job& job, const OrderBook::Entry& entry, v1::Ordered* answer) {
@@ -252,7 +266,7 @@ bool TakeOrder(BootTime now, const v1::Order& order, Job* job, Effects* out) {
   } else {
     entry.answer.set_text(why_not.empty() ? WhatFollows(order, entry, *job) : why_not);
   }
-  if (job->orders.HasRoom(now)) job->orders.Keep(std::move(entry));
+  if (entry.answer.obeyed() || job->orders.HasRoom(now)) job->orders.Keep(std::move(entry));
   const std::string what = DescribeOrder(order);
   Say(why_not.empty() ? Severity::kInfo : Severity::kWarning,
       why_not.empty() ? what : absl::StrCat(what, ": not obeyed: ", why_not), out,

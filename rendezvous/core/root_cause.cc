@@ -112,9 +112,11 @@ std::string DescribeFailure(const v1::Failure& failure) {
   const bool is_usage = WasNeverStarted(failure) && failure.exit_code() == kExitUsage;
   const bool is_killed = failure.signal() == SIGKILL || failure.signal() == SIGTERM;
   const bool needs_text = (failure.hung() || is_usage || is_killed) && !failure.error_text().empty();
+  const std::string text =
+      is_killed ? failure.error_text().substr(0, failure.error_text().find('\n')) : failure.error_text();
   const bool needs_hint = failure.port_taken() && !failure.hint().empty();
   return absl::StrCat("rank ", failure.rank(), " on ", failure.host(), " ", DescribeEnd(failure),
-                      needs_text ? ": " : "", needs_text ? failure.error_text() : "", needs_hint ? ": " : "",
+                      needs_text ? ": " : "", needs_text ? text : "", needs_hint ? ": " : "",
                       needs_hint ? failure.hint() : "");
 }
 

@@ -202,6 +202,14 @@ void NoteLosses(BootTime now, Job* job) {
   }
 }
 
+// Somebody wanted each node that was lost to leave.
+bool WasOrdered(const GreatestRound& round) {
+  const auto& lost = round.losses.nodes;
+  return !lost.empty() && std::all_of(lost.begin(), lost.end(), [&round](const auto& node) {
+    return round.drain_orders.count(node.second) > 0;
+  });
+}
+
 // A node that has just joined may be anybody's.
 std::set<std::string> CulpritsOf(const RoundAccount& account, const Job& job) {
   std::set<std::string> nodes;
@@ -212,6 +220,7 @@ std::set<std::string> CulpritsOf(const RoundAccount& account, const Job& job) {
   }
   nodes.erase("");
   nodes.erase(kNewNode);
+  for (const std::string& node : job.greatest.drain_orders) nodes.erase(node);
   return nodes;
 }
 
@@ -223,7 +232,7 @@ void Remember(BootTime now, const RoundAccount& account, Job* job) {
   const BootTime told = std::max(round.drain.began, trouble);
   EndedRound ended{.number = round.number(),
                    .end = account.result.end,
-                   .was_ordered = job->greatest.drain_order,
+                   .was_ordered = WasOrdered(job->greatest),
                    .cause = account.what,
                    .culprits = CulpritsOf(account, *job),
                    .trouble = trouble,

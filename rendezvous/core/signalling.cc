@@ -13,7 +13,9 @@ int RanksIn(const Signalling::Targets& targets) {
 
 }  // namespace
 
-void Signalling::Begin(BootTime now, const std::string& order_id, const v1::SignalOrder& what, Targets targets) {
+void Signalling::Begin(BootTime now, const std::string& order_id, const v1::SignalOrder& what, Targets targets,
+                       bool all) {
+  all_ = all;
   what_ = what;
   what_.set_number(++numbers_);
   order_id_ = order_id;
@@ -32,6 +34,7 @@ std::optional<v1::SignalOrder> Signalling::For(BootTime now, const std::string& 
   const auto found = silent_.find(host_id);
   if (!IsOpen(now) || found == silent_.end()) return std::nullopt;
   v1::SignalOrder order = what_;
+  if (all_) return order;  // a node may have more workers than a message holds numbers
   for (const int rank : found->second) order.add_local_ranks(rank);
   return order;
 }

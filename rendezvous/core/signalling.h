@@ -23,8 +23,9 @@ class Signalling {
   // random: for the first number, since a predecessor has sent some, too.
   explicit Signalling(uint64_t random) : numbers_(random >> 32) {}
 
-  // order_id: whose it is; what: signal, round and reason. Call it only while none is open.
-  void Begin(BootTime now, const std::string& order_id, const v1::SignalOrder& what, Targets targets);
+  // order_id: whose it is; what: signal, round and reason; all: the targets are all workers of their hosts. Call
+  // it only while none is open.
+  void Begin(BootTime now, const std::string& order_id, const v1::SignalOrder& what, Targets targets, bool all);
   void Learn(const std::string& host_id, const v1::SignalAnswer& answer);
 
   bool IsOpen(BootTime now) const { return now < until_ && !silent_.empty(); }
@@ -41,7 +42,8 @@ class Signalling {
   uint64_t numbers_;  // given so far; the newest one's is this
   std::string order_id_;
   v1::SignalOrder what_;  // without the local ranks
-  int ranks_ = 0;         // for which it was meant
+  bool all_ = false;
+  int ranks_ = 0;  // for which it was meant
   int processes_ = 0;
   Targets silent_;
   BootTime until_ = absl::InfinitePast();

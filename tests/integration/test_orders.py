@@ -178,7 +178,7 @@ class Orders(ClusterTest):
             self.assertEqual("the job ends with exit code 130\n", stops.stdout.readline())
             os.kill(self.job.nodes[0].agent(), signal.SIGKILL)
             _, error = stops.communicate(timeout=cluster.LIMIT_S)
-        self.assertEqual(1, stops.returncode)
+        self.assertEqual(2, stops.returncode)
         self.assertIn("another coordinator decides by now, and does not know whether the one before it obeyed", error)
 
     def test_of_two_ids_neither_is_taken(self):

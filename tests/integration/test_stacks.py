@@ -165,6 +165,7 @@ class WholeJob(ClusterTest):
         done = self.stacks()
         self.assertEqual(0, done.returncode, done.stdout + done.stderr)
         self.assertRegex(done.stdout, r"^suspect: rank 3: it stands elsewhere than the other 3\n"
+                         r"whether the job gets on is not watched \(--hang-timeout\): ask again and compare\n"
                          r"rank 3 \(pid \d+ on node 1 \(\S+\)\): at train.py:6 \(load\)\n    load \(/.*train.py:6\)\n")
         self.assertRegex(done.stdout, r"\n3 ranks \(0-2\): at train.py:4 \(all_reduce\)\n")
         said = json.loads(self.stacks("--json", "--ranks", "1").stdout)

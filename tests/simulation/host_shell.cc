@@ -85,7 +85,7 @@ void HostShell::CarryOut(HostProcess* host, const host::Effect& effect) {
   } else if (const auto* e = std::get_if<host::StopWorkers>(&effect)) {
     sweeps_->Signal(host, e->signal);
   } else if (const auto* e = std::get_if<host::SignalRanks>(&effect)) {
-    host->Feed(&host::HostCore::OnRanksSignalled, *e, static_cast<int>(e->local_ranks.size()));
+    host->Feed(&host::HostCore::OnRanksSignalled, *e, static_cast<int>(host->workers.size()));
   } else if (const auto* e = std::get_if<host::TakeSnapshot>(&effect)) {
     hangs_->TakeSnapshot(host, e->first_rank);
   } else if (const auto* e = std::get_if<host::EndHungWorker>(&effect)) {

@@ -69,7 +69,7 @@ struct ForwardSignal {
 // Answer: OnRanksSignalled.
 struct SignalRanks {
   int signal = 0;
-  std::set<int> local_ranks;
+  std::set<int> local_ranks;  // none: all
   bool only_handlers = true;
   std::string why;
 };

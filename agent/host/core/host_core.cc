@@ -475,9 +475,9 @@ void HostCore::OnRanksSignalled(BootTime, const SignalRanks& order, int processe
       out, {.event = events::kOrdered});
   signal_orders_.OnSignalled(processes);
   // A worker that stands still while others of this node go on is silent like one that hangs.
-  const bool all = processes > 0 && processes == round_.live_workers();
-  if (all && (order.signal == SIGSTOP || order.signal == SIGCONT))
-    hang_watch_.OnSuspended(order.signal == SIGSTOP);
+  if (order.signal == SIGSTOP && processes > 0 && processes == round_.live_workers())
+    hang_watch_.OnSuspended(true);
+  if (order.signal == SIGCONT && processes > 0) hang_watch_.OnSuspended(false);
   SendStatus(out);
 }
 

@@ -209,14 +209,20 @@ TEST(Suspects, TwoThatWaitForEachOtherAreBoth) {
   EXPECT_EQ(FindSuspects(ranks).why, "they stand elsewhere than the other 6");
 }
 
-// As while all import: nobody waits for a majority.
+// As while all import.
 TEST(Suspects, RanksThatAreScatteredAccuseNobody) {
-  std::vector<RankSnapshot> ranks = {InAllReduce(0), InAllReduce(1)};
-  for (int rank = 2; rank < 4; ++rank) ranks.push_back(Standing(rank, {{"load", "/job/data.py", rank}}));
-  EXPECT_THAT(FindSuspects(ranks).ranks, ElementsAre(2, 3));
-  ranks.push_back(Standing(4, {{"load", "/job/data.py", 4}}));
+  std::vector<RankSnapshot> ranks;
+  for (int rank = 0; rank < 5; ++rank)
+    ranks.push_back(Standing(rank, {{"load", "/job/model.py", std::max(rank, 1)}}));
   EXPECT_TRUE(FindSuspects(ranks).ranks.empty());
   EXPECT_EQ(FindSuspects(ranks).why, "the ranks stand at 4 places, none of which most share");
+}
+
+TEST(Suspects, OfScatteredRanksThoseAreThatOthersWaitFor) {
+  std::vector<RankSnapshot> ranks = {InAllReduce(0), InAllReduce(1)};
+  for (int rank = 2; rank < 5; ++rank) ranks.push_back(Standing(rank, {{"load", "/job/data.py", rank}}));
+  EXPECT_THAT(FindSuspects(ranks).ranks, ElementsAre(2, 3, 4));
+  EXPECT_TRUE(FindSuspects(ranks).is_weak);
 }
 
 TEST(Suspects, HalfAndHalfAccuseNobodyIfAllWaitInCollectives) {

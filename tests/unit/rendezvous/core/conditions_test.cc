@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "rendezvous/core/snapshot.h"
 #include "tests/unit/rendezvous/core/coordinator_cluster.h"
 
 namespace muster::rendezvous {
@@ -69,6 +70,34 @@ TEST(Conditions, ThreeFailuresAreAStormAndTheirNodeIsSuspect) {
   FailAndRestart(&c);
   EXPECT_THAT(Texts(c, events::kRestartStorm),
               ElementsAre(AllOf(HasSubstr("3 rounds have failed within 10m"), HasSubstr("exited with code 1"))));
+}
+
+// Its successor takes its place.
+void Drain(const std::string& node, const std::string& successor, Cluster* c) {
+  v1::Order order;
+  order.set_kind(v1::Order::KIND_DRAIN);
+  order.set_id(node);
+  *order.mutable_epoch() = c->core().epoch();
+  order.set_node(node);
+  c->Order(order);
+  c->At(node).status.set_live_workers(0);
+  c->Phase(node, v1::PHASE_LEAVING);
+  c->Close(node);
+  c->Join(successor, 1);
+  c->Pass(absl::Seconds(20), {"a", successor});
+  ASSERT_EQ(c->state(), State::kRunning) << node;
+}
+
+TEST(Conditions, NodesThatSomebodyDrainsAreNoStormAndHaveCausedNothing) {
+  Cluster c(Fixed(2));
+  Start(&c);
+  Drain("b", "c", &c);
+  Drain("c", "d", &c);
+  Drain("d", "e", &c);
+  EXPECT_THAT(Texts(c, events::kRestartStorm), IsEmpty());
+  const v1::JobView view = Snapshot(c.now(), c.core().job());
+  EXPECT_EQ(view.ended_size(), 3);
+  for (const v1::NodeView& node : view.nodes()) EXPECT_EQ(node.restarts_caused(), 0) << node.hostname();
 }
 
 TEST(Conditions, FailuresThatAreFarApartAreNoStorm) {
