@@ -56,7 +56,7 @@ class Watch {
   RawTerminal terminal_;
   WatchScreen screen_;
   Pending view_, stacks_;
-  std::optional<std::future<absl::StatusOr<v1::JobEnd>>> end_;  // awaited from the first answer on
+  std::optional<std::future<absl::StatusOr<v1::JobEnd>>> end_;
   bool has_ended_ = false;
   bool wants_stacks_ = false;
   bool has_view_ = false;
@@ -117,7 +117,6 @@ void Watch::TakeAnswers() {
   if (!answer) return;
   if (answer->ok()) {
     screen_.Show(**answer);
-    if (!end_ && !has_ended_ && asks_.end) end_ = CallAside(asks_.end);
     has_view_ = true;
     answered_at_ = EventLoop::Now();
   } else if (has_ended_) {
@@ -135,6 +134,7 @@ void Watch::AskIfDue() {
   if (!view_ && !has_ended_ && now >= look_at_) {
     look_at_ = now + kLookEvery;
     view_ = CallAside(asks_.view);
+    if (!end_ && asks_.end) end_ = CallAside(asks_.end);
   }
   if (!wants_stacks_ || stacks_) return;
   stacks_ = CallAside(asks_.stacks);
