@@ -183,8 +183,8 @@ int WatchAsText(const WatchAsks& asks, absl::Duration every,
     const BootTime now = EventLoop::Now();
     if (view.ok()) {
       answered_at = now;
-      if (const int code = Print(show(*view)); code != 0) return code;
       if (!end && asks.end) end = CallAside(asks.end);
+      if (const int code = Print(show(*view)); code != 0) return code;
     } else if (now >= answered_at + kPatience) {
       return CannotTell(view.status());
     }

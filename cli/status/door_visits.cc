@@ -122,6 +122,10 @@ void EndVisit::Begin() {
 absl::StatusOr<v1::JobEnd> EndVisit::Await(absl::Duration limit) {
   const BootTime last = EventLoop::Now() + limit;
   BootTime until = EventLoop::Now() + kDoorBack;
+  size_t in_vain = 0;  // doors that have told nothing; the next one may know the end, and close in a moment
+  const auto pause = [&] {
+    if (++in_vain % job_.doors.size() == 0) absl::SleepFor(kKnockAgain);
+  };
   while (EventLoop::Now() < until) {
     if (!asked_.valid()) Begin();
     if (!asked_.valid()) {
@@ -134,7 +138,7 @@ absl::StatusOr<v1::JobEnd> EndVisit::Await(absl::Duration limit) {
     const BootTime now = EventLoop::Now();
     if (now >= asked_at_ + kKnockAgain) until = now + kDoorBack;  // it was let in, and has waited
     if (!whole.ok()) {
-      absl::SleepFor(kKnockAgain);
+      pause();
       continue;
     }
     ASSIGN_OR_RETURN(const v1::Answer answer, AnswerIn(*answer_));
@@ -142,7 +146,7 @@ absl::StatusOr<v1::JobEnd> EndVisit::Await(absl::Duration limit) {
     if (answer.has_view())
       return absl::UnimplementedError("the job runs an older version, of which one cannot wait for the end");
     why_ = OneLine(answer.why_not());
-    absl::SleepFor(kKnockAgain);
+    pause();
   }
   return absl::UnavailableError(
       absl::StrCat("it is not known how job ", OneLine(job_.run_id), " has ended: ", why_));

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 import cluster
 from cluster import ClusterTest, free_port, wait_until
+from test_status import awaits_the_end
 
 PATIENT = ("--lease", "60s")  # the end of the job waits for a quarter of it, at most 5 s, until its events are shown
 WAITS = ["sh", "-c", "sleep 1000"]
@@ -73,6 +74,7 @@ class Events(ClusterTest):
                               env=cluster.plain_environment()) as follows:
             self.addCleanup(follows.kill)
             self.assertEqual("round_started", json.loads(follows.stdout.readline())["event"])
+            wait_until("its question for the end", lambda: awaits_the_end(follows.pid))
             job.nodes[0].signal(signal.SIGINT)
             rest = [json.loads(line) for line in follows.stdout]
             self.assertEqual(1, follows.wait())

@@ -38,6 +38,15 @@ def waits_without_limit(pid):
     return call[2:4] == [hex(2), hex(LONGEST_POLL_MS)]
 
 
+def awaits_the_end(pid):
+    """Whether a thread of this process has asked for it."""
+    try:
+        return any(waits_without_limit(f"{pid}/task/{thread.name}")
+                   for thread in pathlib.Path(f"/proc/{pid}/task").iterdir())
+    except cluster.GONE:
+        return False
+
+
 def ask(door, frame=NO_QUESTION):
     """All that the door says to this."""
     with socket.socket(socket.AF_UNIX) as visitor:

@@ -10,7 +10,7 @@ import unittest
 
 import cluster
 from cluster import ClusterTest, wait_until
-from test_status import waits_without_limit
+from test_status import awaits_the_end
 
 WAITS = ("sh", "-c", "sleep 1000")
 
@@ -39,13 +39,6 @@ class Screen:
         panes = self.run("list-panes", "-F", "#{pane_pid}").split()
         return [pid for pid in cluster.descendants(int(panes[0])) if b"--watch" in
                 pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")]
-
-    def awaits_the_end(self):
-        try:
-            return any(waits_without_limit(f"{pid}/task/{thread.name}") for pid in self.watchers()
-                       for thread in pathlib.Path(f"/proc/{pid}/task").iterdir())
-        except cluster.GONE:
-            return False
 
     def await_text(self, text):
         wait_until(f"{text} on the screen", lambda: text in self.seen())
@@ -101,7 +94,7 @@ class Watch(ClusterTest):
         job = self.start(options=("--lease", "60s"))  # its end waits for a quarter of it, at most 5 s, for who asks
         screen = self.watch()
         screen.await_text("well: job")
-        wait_until("a thread of it awaits the end", screen.awaits_the_end)
+        wait_until("its question for the end", lambda: any(map(awaits_the_end, screen.watchers())))
         job.nodes[0].signal(signal.SIGINT)
         screen.await_text("ATTENTION: the job has ended with exit code 130")
         screen.type("q")
