@@ -101,7 +101,7 @@ v1::JobView CoordinatorService::ViewWithoutNodes() const {
   return view;
 }
 
-// It is asked for again and again: without what takes a look at all nodes.
+// An order is asked for again and again, so its answer leaves out what takes a look at all nodes.
 v1::JobView CoordinatorService::AnswerToOrder(const v1::Order& order) const {
   v1::JobView view;
   view.set_protocol(kProtocol);

@@ -9,24 +9,10 @@
 #include <string>
 
 #include "base/core/status_macros.h"
+#include "base/io/bound_port.h"
 
 namespace muster::host {
 namespace {
-
-bool BindAny(int fd, bool ipv6, uint16_t port) {
-  if (ipv6) {
-    sockaddr_in6 address{};
-    address.sin6_family = AF_INET6;
-    address.sin6_addr = in6addr_any;
-    address.sin6_port = htons(port);
-    return bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
-  }
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_ANY);
-  address.sin_port = htons(port);
-  return bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
-}
 
 uint16_t BoundPort(int fd) {
   sockaddr_storage address{};
@@ -38,27 +24,9 @@ uint16_t BoundPort(int fd) {
 }
 
 // Binding without SO_REUSEADDR makes the reservation exclusive; with it, two keepers could get the same port. A
-// shared bind is the fallback for a port on which connections of an earlier round linger.
-int KeepOn(bool ipv6, uint16_t port, bool shared) {
-  const int fd = socket(ipv6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return -1;
-  const int on = 1, off = 0;
-  if (ipv6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
-  if (shared) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  if (BindAny(fd, ipv6, port)) return fd;
-  const int error = errno;
-  close(fd);
-  errno = error;
-  return -1;
-}
-
-// Returns a bound descriptor, or -1 with errno.
-int Keep(uint16_t port, bool shared) {
-  const int fd = KeepOn(true, port, shared);
-  // Falls back to IPv4 if the machine has no IPv6, or has it disabled, which shows only at bind().
-  if (fd >= 0 || (errno != EAFNOSUPPORT && errno != EADDRNOTAVAIL)) return fd;
-  return KeepOn(false, port, shared);
-}
+// shared bind is the fallback for a port on which connections of an earlier round linger. Returns a bound
+// descriptor, or -1 with errno.
+int Keep(uint16_t port, bool shared) { return BindPort(port, shared).Release(); }
 
 }  // namespace
 

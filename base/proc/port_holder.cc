@@ -1,7 +1,5 @@
 #include "base/proc/port_holder.h"
 
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -12,8 +10,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
+#include "base/io/bound_port.h"
 #include "base/io/event_loop.h"
-#include "base/io/owned_fd.h"
 #include "base/proc/proc_scan.h"
 #include "base/text/text.h"
 #include "base/text/utf8.h"
@@ -45,19 +43,8 @@ void CollectSockets(const char* table, uint16_t port, BootTime deadline, Inodes*
 }
 
 // False: nobody listens on the port, at any address. A listener keeps it from being bound even so; the kernel
-// answers in microseconds, however many connections this machine has.
-bool MayBeListenedOn(uint16_t port) {
-  const int on = 1, off = 0;
-  OwnedFd probe(socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!probe.valid()) return true;  // no IPv6 here: the tables tell
-  setsockopt(probe.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
-  setsockopt(probe.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  sockaddr_in6 any{};
-  any.sin6_family = AF_INET6;
-  any.sin6_addr = in6addr_any;
-  any.sin6_port = htons(port);
-  return bind(probe.get(), reinterpret_cast<const sockaddr*>(&any), sizeof(any)) != 0;
-}
+// answers in microseconds, however many connections this machine has. True: the tables tell.
+bool MayBeListenedOn(uint16_t port) { return !BindPort(port, true).valid(); }
 
 // Those that listen, and all others.
 std::pair<Inodes, Inodes> SocketsOf(uint16_t port, BootTime deadline) {

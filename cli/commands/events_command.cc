@@ -53,9 +53,9 @@ v1::Events EventsOf(const v1::JobEnd& end) {
 }
 
 int Follow(const CommandLine& line, bool json) {
-  WatchAsks asks;
-  asks.view = [&line] { return AskForEvents(line); };
-  if (!AsksOverNetwork(line)) asks.end = [&line] { return AwaitEnd(line); };
+  WatchAsks asks;  // called on threads that may outlive this call
+  asks.view = [line] { return AskForEvents(line); };
+  if (!AsksOverNetwork(line)) asks.end = [line] { return AwaitEnd(line); };
   ShownEvents shown;
   std::string run_id;
   return WatchAsText(

@@ -99,9 +99,6 @@ Given<std::string> GivenOf(const CommandLine& line, const char* option) {
   return Setting<std::string>{found->second, Origin::kFlag, absl::StrCat("--", option), found->second};
 }
 
-// A question to one job.
-using Ask = std::function<absl::StatusOr<v1::JobView>(const v1::Question& question)>;
-
 // Over the network only those are answered who have the job's token.
 absl::StatusOr<Ask> OverNetwork(const Setting<std::string>& given, const Given<std::string>& run_id,
                                 const Given<std::string>& token_file) {
@@ -123,12 +120,20 @@ absl::StatusOr<Ask> OverNetwork(const Setting<std::string>& given, const Given<s
       });
 }
 
+struct Job {
+  Ask ask;
+  std::optional<JobHere> here;  // nullopt: it is asked over the network
+};
+
 // The job that the options of this line name.
-absl::StatusOr<Ask> Chosen(const CommandLine& line) {
+absl::StatusOr<Job> Chosen(const CommandLine& line) {
   const Given<std::string> run_id = GivenOf(line, kRunId), endpoint = GivenOf(line, kEndpoint);
-  if (endpoint) return OverNetwork(*endpoint, run_id, GivenOf(line, kTokenFileOption));
+  if (endpoint) {
+    ASSIGN_OR_RETURN(Ask ask, OverNetwork(*endpoint, run_id, GivenOf(line, kTokenFileOption)));
+    return Job{std::move(ask), std::nullopt};
+  }
   ASSIGN_OR_RETURN(const JobHere job, ChosenJob(JobsHere(), run_id));
-  return Ask([job](const v1::Question& question) { return ViewOf(job, question); });
+  return Job{[job](const v1::Question& question) { return ViewOf(job, question); }, job};
 }
 
 // Asks one job until this answer is whole, or for 12 s.
@@ -187,23 +192,25 @@ absl::StatusOr<CommandLine> ParseQuestion(const std::vector<OptionSpec>& options
   return rest;
 }
 
-std::string IdIn(const CommandLine& line) {
-  const auto found = line.given.find(kRunId);
+std::string ValueIn(const CommandLine& line, const char* option) {
+  const auto found = line.given.find(option);
   return found == line.given.end() ? "" : found->second;
 }
+
+std::string IdIn(const CommandLine& line) { return ValueIn(line, kRunId); }
 
 bool AsksOverNetwork(const CommandLine& line) { return line.given.contains(kEndpoint); }
 
 absl::StatusOr<v1::JobView> AskJob(const CommandLine& line, const v1::Question& question) {
-  ASSIGN_OR_RETURN(const Ask ask, Chosen(line));
-  return ask(question);
+  ASSIGN_OR_RETURN(const Job job, Chosen(line));
+  return job.ask(question);
 }
 
 absl::StatusOr<v1::JobView> AskForStacks(const CommandLine& line) {
   v1::Question question;
   question.set_kind(v1::Question::KIND_STACKS);
-  ASSIGN_OR_RETURN(const Ask ask, Chosen(line));
-  ASSIGN_OR_RETURN(v1::JobView view, AskUntil(ask, question, [](const v1::JobView& answer) {
+  ASSIGN_OR_RETURN(const Job job, Chosen(line));
+  ASSIGN_OR_RETURN(v1::JobView view, AskUntil(job.ask, question, [](const v1::JobView& answer) {
                      return !answer.has_stacks() || IsWhole(answer.stacks());
                    }));
   if (view.has_stacks()) return view;
@@ -214,8 +221,8 @@ absl::StatusOr<v1::JobView> AskForRank(const CommandLine& line, int rank) {
   v1::Question question;
   question.set_kind(v1::Question::KIND_RANK);
   question.set_rank(rank);
-  ASSIGN_OR_RETURN(const Ask ask, Chosen(line));
-  ASSIGN_OR_RETURN(v1::JobView view, AskUntil(ask, question, [](const v1::JobView& answer) {
+  ASSIGN_OR_RETURN(const Job job, Chosen(line));
+  ASSIGN_OR_RETURN(v1::JobView view, AskUntil(job.ask, question, [](const v1::JobView& answer) {
                      return !answer.has_rank() || IsWhole(answer.rank());
                    }));
   if (view.has_rank()) return view;
@@ -223,14 +230,8 @@ absl::StatusOr<v1::JobView> AskForRank(const CommandLine& line, int rank) {
 }
 
 absl::StatusOr<OrderToJob> OrderToJob::Prepare(const CommandLine& line) {
-  const Given<std::string> run_id = GivenOf(line, kRunId), endpoint = GivenOf(line, kEndpoint);
-  if (endpoint) {
-    ASSIGN_OR_RETURN(Ask ask, OverNetwork(*endpoint, run_id, GivenOf(line, kTokenFileOption)));
-    return OrderToJob(std::move(ask), nullptr);
-  }
-  ASSIGN_OR_RETURN(const JobHere job, ChosenJob(JobsHere(), run_id));
-  return OrderToJob([job](const v1::Question& question) { return ViewOf(job, question); },
-                    std::make_unique<EndVisit>(job));
+  ASSIGN_OR_RETURN(Job job, Chosen(line));
+  return OrderToJob(std::move(job.ask), job.here ? std::make_unique<EndVisit>(*job.here) : nullptr);
 }
 
 absl::StatusOr<v1::Ordered> OrderToJob::Give(v1::Order order) {

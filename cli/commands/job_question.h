@@ -22,7 +22,8 @@ const std::vector<OptionSpec>& JobOptions();
 // --rdzv-id.
 absl::StatusOr<CommandLine> ParseQuestion(const std::vector<OptionSpec>& options,
                                           const std::vector<std::string>& words, const std::string& command);
-std::string IdIn(const CommandLine& line);  // the id of a job; empty: none is named
+std::string ValueIn(const CommandLine& line, const char* option);  // empty: it is not given
+std::string IdIn(const CommandLine& line);                         // the id of a job; empty: none is named
 bool AsksOverNetwork(const CommandLine& line);
 
 // Without an answer after there was one, or while a job is awaited: an agent or a coordinator may just be
@@ -33,6 +34,9 @@ inline constexpr absl::Duration kPatience = absl::Seconds(30);
 bool MayPass(const absl::Status& why);
 // The same while the job is awaited: it may be here soon.
 bool MayCome(const absl::Status& why);
+
+// A question to one job.
+using Ask = std::function<absl::StatusOr<v1::JobView>(const v1::Question& question)>;
 
 // Asks the job that the options of this line name. Errors say why it cannot be told; AlreadyExists: several jobs
 // are here; NotFound: only others than the one that is meant.
@@ -58,7 +62,6 @@ class OrderToJob {
   absl::StatusOr<v1::JobEnd> AwaitEnd();
 
  private:
-  using Ask = std::function<absl::StatusOr<v1::JobView>(const v1::Question& question)>;
   OrderToJob(Ask ask, std::unique_ptr<EndVisit> end) : ask_(std::move(ask)), end_(std::move(end)) {}
 
   Ask ask_;

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/core/status_macros.h"
 #include "base/exit_codes.h"
+#include "base/text/rank_ranges.h"
 #include "base/text/signal_name.h"
 #include "base/text/text.h"
 #include "base/wire/ranges.h"
@@ -20,12 +21,12 @@
 #include "cli/options/command_line.h"
 #include "cli/status/stacks_text.h"
 #include "cli/status/status_text.h"
+#include "rendezvous/core/options.h"
 
 namespace muster::cli {
 namespace {
 
 constexpr char kReason[] = "reason", kCode[] = "code", kRanks[] = "ranks";
-constexpr size_t kMaxReasonBytes = 128;
 
 // The command's own option, what all orders have, and how the job is found.
 std::vector<OptionSpec>* OptionsWith(std::vector<OptionSpec> own) {
@@ -50,11 +51,6 @@ absl::StatusOr<CommandLine> ParseOrder(const std::vector<OptionSpec>& options, c
   return rest;
 }
 
-std::string Given(const CommandLine& line, const char* option) {
-  const auto found = line.given.find(option);
-  return found == line.given.end() ? "" : found->second;
-}
-
 int NotDone(const std::string& why) {
   std::fprintf(stderr, "muster: not done: %s\n", OneLine(why).c_str());
   return kExitAttention;
@@ -62,10 +58,10 @@ int NotDone(const std::string& why) {
 
 // As much as the coordinator takes of it.
 absl::StatusOr<std::string> ReasonIn(const CommandLine& line) {
-  const std::string reason = Given(line, kReason);
-  if (reason.size() <= kMaxReasonBytes && OneLine(reason) == reason) return reason;
+  const std::string reason = ValueIn(line, kReason);
+  if (reason.size() <= rendezvous::kMaxForeignText && OneLine(reason) == reason) return reason;
   return absl::InvalidArgumentError(
-      absl::StrCat("--reason: expected one line of text of at most ", kMaxReasonBytes, " bytes"));
+      absl::StrCat("--reason: expected one line of text of at most ", rendezvous::kMaxForeignText, " bytes"));
 }
 
 // Gives the order and says what becomes of it.
@@ -133,7 +129,7 @@ int StopCommand(const Invocation& invocation) {
   if (!line.ok()) return Complain(line.status());
   if (line->help) return Print(StopHelp());
   int code = kExitCancelled;
-  const std::string given = Given(*line, kCode);
+  const std::string given = ValueIn(*line, kCode);
   if (line->given.contains(kCode) && (!absl::SimpleAtoi(given, &code) || code < 0 || code > kMaxExitCode))
     return Complain(absl::InvalidArgumentError(
         absl::StrCat("--code ", OneLine(given), ": expected an exit code from 0 to 255")));
@@ -234,13 +230,9 @@ int SignalCommand(const Invocation& invocation) {
     return Complain(
         absl::InvalidArgumentError(absl::StrCat("muster signal ", OneLine(name), ": expected ", expected)));
   if (line->given.contains(kRanks)) {
-    const absl::StatusOr<std::vector<RankPair>> ranks = ParseRankRanges(Given(*line, kRanks));
+    const absl::StatusOr<std::vector<RankPair>> ranks = ParseRankRanges(ValueIn(*line, kRanks));
     if (!ranks.ok()) return Complain(ranks.status());
-    for (const auto& [first, last] : *ranks) {
-      v1::RankRange* const range = order.add_ranks();
-      range->set_first(first);
-      range->set_last(last);
-    }
+    AddPairs(*ranks, order.mutable_ranks());
   }
   return Order(*line, order);
 }

@@ -88,10 +88,10 @@ int WaitUntilItEnds(const CommandLine& line) {
 }
 
 int Watch(const CommandLine& line) {
-  WatchAsks asks;
-  asks.view = [&line] { return AskJob(line, v1::Question()); };
-  asks.stacks = [&line] { return AskForStacks(line); };
-  if (!AsksOverNetwork(line)) asks.end = [&line] { return AwaitEnd(line); };
+  WatchAsks asks;  // called on threads that may outlive this call
+  asks.view = [line] { return AskJob(line, v1::Question()); };
+  asks.stacks = [line] { return AskForStacks(line); };
+  if (!AsksOverNetwork(line)) asks.end = [line] { return AwaitEnd(line); };
   const bool json = line.given.contains(kJson);
   if (!json && isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1) return WatchOnTerminal(asks);
   return WatchAsText(

@@ -168,9 +168,9 @@ int WatchOnTerminal(const WatchAsks& asks) {
     end = watch.Run();
     asks_now = watch.asks_now();
   }
-  if (!end.ok()) return CannotTell(end);
-  if (asks_now) std::_Exit(0);  // its thread may wait for an answer for some seconds, which nobody does
-  return 0;
+  const int code = end.ok() ? 0 : CannotTell(end);
+  if (asks_now) std::_Exit(code);  // its thread may wait for an answer for some seconds, which nobody does
+  return code;
 }
 
 int WatchAsText(const WatchAsks& asks, absl::Duration every,

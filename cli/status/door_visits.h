@@ -36,7 +36,7 @@ std::vector<JobHere> JobsHere();
 // What the first door says that knows the state of the job. Unavailable: none does, and why.
 absl::StatusOr<v1::JobView> ViewOf(const JobHere& job, const v1::Question& question);
 
-// Waits for the end of a job. What was waited for once is told even if it comes between two calls.
+// Waits for the end of a job. An end that comes between two calls of Await() is not missed.
 class EndVisit {
  public:
   explicit EndVisit(JobHere job) : job_(std::move(job)) {}

@@ -26,11 +26,7 @@ int CountOf(const v1::Place& place) {
   return count;
 }
 
-std::string RanksOf(const v1::Place& place) {
-  std::vector<std::pair<int, int>> ranges;
-  for (const v1::RankRange& range : place.ranks()) ranges.emplace_back(range.first(), range.last());
-  return ShowRanges(ranges);
-}
+std::string RanksOf(const v1::Place& place) { return ShowRanges(PairsOf(place.ranks())); }
 
 // "it waits" of several ranks: "each waits".
 std::string WhereOf(const v1::Place& place) {

@@ -154,6 +154,13 @@ std::string WhyRecovering(const Job& job, absl::Duration patience) {
                       absl::FormatDuration(patience), option, " to reconnect");
 }
 
+std::string WhyNoRoundRuns(const Job& job) {
+  if (job.state == State::kRecovering && job.greatest.IsKnown())
+    return "a new coordinator finds out what runs: ask again";
+  if (job.state == State::kDraining) return absl::StrCat("round ", job.greatest.number(), " ends already");
+  return job.state == State::kRunning ? "" : "no round runs";
+}
+
 std::string WhyPaused(const Job& job) {
   return absl::StrCat("the last ", job.counts.fast_failures, " rounds failed within ",
                       absl::FormatDuration(kFastFailure), " each; pausing ",

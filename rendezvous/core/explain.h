@@ -25,7 +25,8 @@ std::string HowManyAreReady(const Job& job, int ready, const std::string& limit 
 std::string WhyNoRoundYet(const Job& job, int ready, const Arriving& arriving, absl::Duration wait);
 // While a round is recovered; patience: how long its members may stay away.
 std::string WhyRecovering(const Job& job, absl::Duration patience);
-std::string WhyPaused(const Job& job);  // the restart delay
+std::string WhyPaused(const Job& job);       // the restart delay
+std::string WhyNoRoundRuns(const Job& job);  // empty: one does
 std::string TooFewNodes(BootTime now, const Job& job, int ready);
 // Attached nodes that are not ready, with reasons; empty: none.
 std::string WhoIsNotReady(const Job& job);

@@ -45,6 +45,8 @@ inline constexpr absl::Duration kAgentsReturn = absl::Seconds(1);
 // A separate coordinator that was asked to end serves nodes that run for that long: most likely they are asked to
 // leave at about the same time.
 inline constexpr absl::Duration kOthersAskedWithin = absl::Seconds(20);
+// From a person's order to the last answer of the nodes that it is about.
+inline constexpr absl::Duration kOrderAnswers = absl::Seconds(5);
 inline constexpr int kMaxAbsentNamed = 8;
 inline constexpr size_t kMaxLossesNamed = 8;    // simultaneous losses that are logged one by one; more are counted
 inline constexpr int kMaxUnusableNamed = 3;     // in the reason for waiting; more are counted

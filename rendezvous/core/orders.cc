@@ -21,10 +21,11 @@
 namespace muster::rendezvous {
 namespace {
 
-std::string RanksIn(const v1::Order& order) {
-  std::vector<std::pair<int, int>> ranges;
-  for (const v1::RankRange& range : order.ranks()) ranges.emplace_back(range.first(), range.last());
-  return ranges.empty() ? "" : absl::StrCat(" --ranks ", ShowRanges(ranges));
+constexpr char kNotAnswered[] = "its nodes have not answered so far";
+constexpr char kTooMany[] = "too many orders came within a minute: ask again later";
+
+std::string RanksOption(const v1::Order& order) {
+  return order.ranks().empty() ? "" : absl::StrCat(" --ranks ", ShowRanges(PairsOf(order.ranks())));
 }
 
 // As it was typed: "muster signal SIGUSR1 --ranks 0-3".
@@ -37,7 +38,7 @@ std::string WhatIsOrdered(const v1::Order& order) {
     case v1::Order::KIND_DRAIN:
       return absl::StrCat("muster drain ", Foreign(order.node()));
     case v1::Order::KIND_SIGNAL:
-      return Foreign(absl::StrCat("muster signal ", DescribeSignal(order.signal()), RanksIn(order)));
+      return Foreign(absl::StrCat("muster signal ", DescribeSignal(order.signal()), RanksOption(order)));
     default:
       return "an order that this version does not know";
   }
@@ -49,11 +50,10 @@ std::string DescribeOrder(const v1::Order& order) {
                       order.reason().empty() ? "" : ": ", Foreign(order.reason()));
 }
 
-// Trainers that are in the job now.
-std::vector<Host*> Nodes(Job* job, const std::function<bool(const Host&)>& is_meant) {
+std::vector<Host*> Trainers(Job* job, const std::function<bool(const Host&)>& is_meant) {
   std::vector<Host*> found;
   for (auto& [id, host] : job->hosts) {
-    if (host.IsAttached() && host.IsTrainer() && is_meant(host)) found.push_back(&host);
+    if (host.IsTrainer() && is_meant(host)) found.push_back(&host);
   }
   return found;
 }
@@ -63,25 +63,23 @@ std::vector<Host*> Nodes(Job* job, const std::function<bool(const Host&)>& is_me
 Host* FindNode(const std::string& name, Job* job, std::string* why) {
   int number = -1;
   const bool is_number = absl::SimpleAtoi(name, &number) && absl::StrCat(number) == name;
-  std::vector<Host*> found = Nodes(job, [&](const Host& host) {
+  std::vector<Host*> found = Trainers(job, [&](const Host& host) {
     return is_number && host.part.in_round && host.part.round.node_rank() == number;
   });
-  const bool is_away = is_number && std::any_of(job->hosts.begin(), job->hosts.end(), [&](const auto& entry) {
-                         const Host& host = entry.second;
-                         return !host.IsAttached() && host.part.in_round && host.part.round.node_rank() == number;
-                       });
-  if (is_away) {
+  if (!found.empty() && !found.front()->IsAttached()) {
     *why = absl::StrCat("node ", number, " is not there at the moment");
     return nullptr;
   }
   if (found.empty()) {
-    found = Nodes(job, [&](const Host& host) {
-      return is_number && !host.part.in_round && host.status.has_place() && host.status.place() == number;
+    found = Trainers(job, [&](const Host& host) {
+      return is_number && host.IsAttached() && !host.part.in_round && host.status.has_place() &&
+             host.status.place() == number;
     });
   }
   if (found.empty()) {
-    found = Nodes(
-        job, [&](const Host& host) { return host.status.hostname() == name || host.status.host_id() == name; });
+    found = Trainers(job, [&](const Host& host) {
+      return host.IsAttached() && (host.status.hostname() == name || host.status.host_id() == name);
+    });
   }
   if (found.size() == 1) return found.front();
   *why = found.empty() ? absl::StrCat("no node that is here is called ", Foreign(name),
@@ -115,13 +113,6 @@ std::string Stop(const v1::Order& order, Job* job) {
   if (job->asked_to_stop) return absl::StrCat("it ends already: ", job->asked_to_stop->why);
   job->asked_to_stop = AskedToStop{.exit_code = order.exit_code(), .why = DescribeOrder(order), .is_logged = true};
   return "";
-}
-
-std::string WhyNoRoundRuns(const Job& job) {
-  if (job.state == State::kRecovering && job.greatest.IsKnown())
-    return "a new coordinator finds out what runs: ask again";
-  if (job.state == State::kDraining) return absl::StrCat("round ", job.greatest.number(), " ends already");
-  return job.state == State::kRunning ? "" : "no round runs";
 }
 
 std::string Restart(const v1::Order& order, Job* job) {
@@ -172,8 +163,7 @@ std::string Obey(BootTime now, const v1::Order& order, Job* job, OrderBook::Entr
   if (!Same(order.epoch(), job->epoch()))
     return "another coordinator decides by now, and does not know whether the one before it obeyed: look at the "
            "job (muster status, muster events) before you order it again";
-  if (order.kind() != v1::Order::KIND_STOP && !job->orders.HasRoom(now))
-    return "too many orders came within a minute: ask again later";
+  if (order.kind() != v1::Order::KIND_STOP && !job->orders.HasRoom(now)) return kTooMany;
   switch (order.kind()) {
     case v1::Order::KIND_STOP:
       return Stop(order, job);
@@ -196,11 +186,12 @@ std::string WhatFollows(const v1::Order& order, const OrderBook::Entry& entry, c
     case v1::Order::KIND_RESTART:
       return absl::StrCat("round ", job.greatest.number(), " ends, and another one follows");
     case v1::Order::KIND_DRAIN:
+      if (!entry.host_id.empty()) return kNotAnswered;
       return absl::StrCat(entry.node,
                           " leaves the job, and the coordinator with it: the job goes on once another one "
                           "is there");
     default:
-      return "";
+      return kNotAnswered;
   }
 }
 
@@ -261,11 +252,7 @@ bool TakeOrder(BootTime now, const v1::Order& order, Job* job, Effects* out) {
   const bool is_awaited = order.kind() == v1::Order::KIND_SIGNAL || !entry.host_id.empty();
   entry.answer.set_obeyed(why_not.empty());
   entry.answer.set_done(!is_awaited || !why_not.empty());
-  if (why_not.empty() && is_awaited) {
-    entry.answer.set_text("its nodes have not answered so far");
-  } else {
-    entry.answer.set_text(why_not.empty() ? WhatFollows(order, entry, *job) : why_not);
-  }
+  entry.answer.set_text(why_not.empty() ? WhatFollows(order, entry, *job) : why_not);
   if (entry.answer.obeyed() || job->orders.HasRoom(now)) job->orders.Keep(std::move(entry));
   const std::string what = DescribeOrder(order);
   Say(why_not.empty() ? Severity::kInfo : Severity::kWarning,
@@ -282,8 +269,7 @@ v1::Ordered AnswerTo(const v1::Order& order, const Job& job) {
   if (const OrderBook::Entry* const entry = job.orders.Find(order.id())) return entry->answer;
   v1::Ordered answer;
   answer.set_done(true);
-  answer.set_text(order.id().empty() ? "an order without a name is not obeyed"
-                                     : "too many orders came within a minute: ask again later");
+  answer.set_text(order.id().empty() ? "an order without a name is not obeyed" : kTooMany);
   return answer;
 }
 

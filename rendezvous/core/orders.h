@@ -10,9 +10,6 @@ namespace muster::rendezvous {
 
 struct Job;
 
-// From an order to the answer of the node that it is about.
-inline constexpr absl::Duration kOrderAnswers = absl::Seconds(5);
-
 // Notes in the job what is ordered, unless it has come before; what follows from it is decided as ever. Returns
 // whether something must be decided, or told, now.
 bool TakeOrder(BootTime now, const v1::Order& order, Job* job, Effects* out);

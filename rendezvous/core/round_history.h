@@ -23,7 +23,7 @@
 namespace muster::rendezvous {
 
 inline constexpr size_t kMaxRoundsKept = 50;      // the newest; of earlier ones the number and the time
-inline constexpr size_t kMaxEndCauseBytes = 300;  // as it is told
+inline constexpr size_t kMaxEndCauseBytes = 300;  // of a cause, in messages
 inline constexpr size_t kMaxCulprits = 4096;      // whose restarts are counted
 
 struct EndedRound {

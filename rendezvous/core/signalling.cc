@@ -2,10 +2,12 @@
 
 #include <utility>
 
+#include "rendezvous/core/options.h"
+
 namespace muster::rendezvous {
 namespace {
 
-int RanksIn(const Signalling::Targets& targets) {
+int CountOf(const Signalling::Targets& targets) {
   int ranks = 0;
   for (const auto& [host, local_ranks] : targets) ranks += static_cast<int>(local_ranks.size());
   return ranks;
@@ -19,10 +21,10 @@ void Signalling::Begin(BootTime now, const std::string& order_id, const v1::Sign
   what_ = what;
   what_.set_number(++numbers_);
   order_id_ = order_id;
-  ranks_ = RanksIn(targets);
+  ranks_ = CountOf(targets);
   processes_ = 0;
   silent_ = std::move(targets);
-  until_ = now + kSignalAnswers;
+  until_ = now + kOrderAnswers;
 }
 
 void Signalling::Learn(const std::string& host_id, const v1::SignalAnswer& answer) {
@@ -39,6 +41,6 @@ std::optional<v1::SignalOrder> Signalling::For(BootTime now, const std::string& 
   return order;
 }
 
-int Signalling::ranks_heard() const { return ranks_ - RanksIn(silent_); }
+int Signalling::ranks_heard() const { return ranks_ - CountOf(silent_); }
 
 }  // namespace muster::rendezvous

@@ -13,8 +13,6 @@
 
 namespace muster::rendezvous {
 
-inline constexpr absl::Duration kSignalAnswers = absl::Seconds(5);  // from the order to the last answer
-
 class Signalling {
  public:
   // By host id: local ranks of that host.

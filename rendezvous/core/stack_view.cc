@@ -12,6 +12,7 @@
 #include "base/text/rank_ranges.h"
 #include "base/text/text.h"
 #include "base/wire/ranges.h"
+#include "rendezvous/core/explain.h"
 #include "rendezvous/core/hung_ranks.h"
 #include "rendezvous/core/job.h"
 
@@ -20,15 +21,13 @@ namespace {
 
 // Why nobody is asked; empty: the members may be.
 std::string WhyNot(const Job& job) {
-  if (job.state == State::kRecovering && job.greatest.IsKnown())
-    return "a new coordinator finds out what runs: ask again";
   if (job.IsOver()) return "the job is over";
   if (job.state == State::kDraining) {
     const bool some_run = std::any_of(job.hosts.begin(), job.hosts.end(),
                                       [](const auto& entry) { return RunsWorkers(entry.second); });
     return some_run ? "" : absl::StrCat("round ", job.greatest.number(), " has ended");
   }
-  if (job.state != State::kRunning) return "no round runs";
+  if (std::string why = WhyNoRoundRuns(job); !why.empty()) return why;
   if (job.hang.question != 0 || job.hang.kill_order)
     return "the job hangs, and is being dealt with: the log of the node that decides says where its workers stood";
   return "";
@@ -49,19 +48,11 @@ bool IsAnswered(const Job& job) {
   });
 }
 
-void AddRanges(std::vector<int> ranks, google::protobuf::RepeatedPtrField<v1::RankRange>* ranges) {
-  for (const auto& [first, last] : RangesOf(std::move(ranks))) {
-    v1::RankRange* const range = ranges->Add();
-    range->set_first(first);
-    range->set_last(last);
-  }
-}
-
 v1::Place PlaceOf(const Job& job, const RankGroup& group) {
   v1::Place place;
   std::vector<int> ranks;
   for (const RankSnapshot* const rank : group.ranks) ranks.push_back(rank->rank);
-  AddRanges(std::move(ranks), place.mutable_ranks());
+  AddPairs(RangesOf(std::move(ranks)), place.mutable_ranks());
   place.set_where(Foreign(group.where));
   FillMessage(*group.ranks.front(), kMostFrames, place.mutable_example());
   if (const Host* const host = job.HostOf(group.ranks.front()->rank)) place.set_host(Foreign(host->Name()));
@@ -85,7 +76,7 @@ void AddPlaces(const Job& job, v1::Stacks* stacks) {
       RanksIn(job, [&job](const Host& host) { return job.stacks.AnswerOf(host.status.host_id()); });
   const Suspects suspects = stacks->silent().empty() ? FindSuspects(ranks) : Suspects();
   if (!suspects.ranks.empty()) stacks->set_suspects(Describe(suspects));
-  AddRanges(suspects.ranks, stacks->mutable_suspect_ranks());
+  AddPairs(RangesOf(suspects.ranks), stacks->mutable_suspect_ranks());
   const std::vector<RankGroup> groups = GroupsOfSuspectsFirst(ranks, suspects);
   for (const RankGroup& group : groups) {
     if (static_cast<size_t>(stacks->places_size()) == kMaxPlacesShown) break;

@@ -15,7 +15,7 @@ class KeptAnswers {
  public:
   explicit KeptAnswers(absl::Duration serve) : serve_(serve) {}
 
-  // nullptr: there is none, or it is too old.
+  // nullptr: none is kept, or it is too old.
   const Answer* Find(BootTime now, const v1::Question& question) const {
     const auto found = kept_.find(question.kind());
     if (found == kept_.end() || found->second.rank != question.rank() || now >= found->second.at + serve_)

@@ -100,6 +100,12 @@ class Watch(ClusterTest):
         screen.type("q")
         screen.await_text("it ended with 0")
 
+    def test_a_job_that_is_not_here_cannot_be_told(self):
+        self.start()
+        screen = Screen(self, shlex.join([str(cluster.BINARY), "status", "--watch", "--rdzv-id", "nobody's"]))
+        screen.await_text("it ended with 2")
+        self.assertIn("nobody's: no such job is here", screen.seen())
+
     def test_a_signal_gives_the_terminal_back(self):
         self.start()
         screen = self.watch()

@@ -83,7 +83,7 @@ TEST_F(OrdersTest, ARestartCostsNothing) {
   ASSERT_TRUE(Give(Make(v1::Order::KIND_RESTART)).obeyed());
   EXPECT_EQ(c_.state(), State::kDraining);
   EndTheRound();
-  ASSERT_EQ(c_.state(), State::kRunning) << "no restart is allowed, and this is none of those";
+  ASSERT_EQ(c_.state(), State::kRunning) << "--max-restarts 0 counts failures, and this is none";
   EXPECT_EQ(c_.core().greatest().restart_count(), 1);
   EXPECT_EQ(c_.core().greatest().idle_changes(), 0);
   const v1::JobView view = Snapshot(c_.now(), c_.core().job());
@@ -199,7 +199,7 @@ TEST_F(OrdersTest, ASignalThatNobodyHandlesIsToldAndANodeThatIsSilentIsNamed) {
   EXPECT_EQ(Answer(first).text(), "no process of 2 workers handles SIGUSR1, so none got it");
   const v1::Order third = SignalTo(2, 2);
   Give(third);
-  c_.Pass(kSignalAnswers, {"a", "b"});
+  c_.Pass(kOrderAnswers, {"a", "b"});
   EXPECT_TRUE(Answer(third).done());
   EXPECT_FALSE(Answer(third).obeyed());
   EXPECT_EQ(Answer(third).text(), "no answer from node 1 (b), which may get it later");
